@@ -86,7 +86,7 @@ def _ratios(mechanism, seconds_per_flop):
 
 def _solved(mechanism, made):
     """Yield CPU seconds and declared operations for each workload solved within the time limit."""
-    limit = {"time_limit": LONGEST_SECONDS} if "time_limit" in mechanism.options else {}
+    limit = {"time_limit": LONGEST_SECONDS} if "time_limit" in mechanism.params() else {}
     for family, params in made:
         workload = workloads.make(family, **params)
         started = time.process_time()

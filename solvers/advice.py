@@ -436,7 +436,7 @@ def _trials(
                 reason = f"the best so far is within {100 * gap:.1g} % of the least possible Δ²"
             yield _blank(mechanism, "not tried", f"not tried: {reason}; name it to try it"), None
             continue
-        limited = "time_limit" in mechanism.options
+        limited = "time_limit" in mechanism.params()
         bounded = f", at most {max(limit, 1):.0f} s" if limited else ""
         progress(f"{mechanism.name} ({number + 1} of {len(chosen)}{bounded})")
         candidate, solution = _tried(mechanism, problem, delta, limit)
@@ -445,7 +445,7 @@ def _trials(
         yield candidate, solution
 
 
-def _expected_seconds(mechanism: Mechanism, problem: Problem) -> float:
+def _expected_seconds(mechanism: type[Mechanism], problem: Problem) -> float:
     try:
         work = expected_work(mechanism.name, problem.workload, None, problem.neighbours)
     except OverflowError:
@@ -453,13 +453,13 @@ def _expected_seconds(mechanism: Mechanism, problem: Problem) -> float:
     return work.flops / _FLOPS_PER_SECOND
 
 
-def _blank(mechanism: Mechanism, outcome: Outcome, reason: str = "") -> Candidate:
+def _blank(mechanism: type[Mechanism], outcome: Outcome, reason: str = "") -> Candidate:
     return Candidate(mechanism.name, mechanism.summary, outcome, reason)
 
 
-def _tried(mechanism: Mechanism, problem: Problem, delta: float, time_limit: float) -> _Trial:
+def _tried(mechanism: type[Mechanism], problem: Problem, delta: float, time_limit: float) -> _Trial:
     options: dict[str, Any] = {"tol": _CLOSE} if mechanism.name == _BEST else {}
-    if "time_limit" in mechanism.options:
+    if "time_limit" in mechanism.params():
         options["time_limit"] = time_limit
     given = problem.workload, problem.targets
     started = time.perf_counter()
@@ -550,7 +550,7 @@ def _relaxation(
     labels = tuple(price.label for price in dearest)
     at = np.isin(groups, [names.index(label) for label in labels])
     relaxed = np.where(at, _FACTOR * problem.targets, problem.targets)
-    known = find(solution.mechanism).options
+    known = find(solution.mechanism).params()
     seconds = _SHARE_OF_RELAXATION * max(ends - time.monotonic(), 0.0)
     options: dict[str, Any] = {"start": solution.weights, "time_limit": seconds}
     if solution.mechanism == _BEST:

@@ -1,25 +1,42 @@
-"""The `Mechanism` type, and all mechanisms by name: built-in, plug-ins and your own."""
+"""The `Mechanism` class, and all mechanisms by name: built-in, plug-ins and your own."""
 
 import importlib
 import inspect
 import pkgutil
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
+from solvers.dual.iteration import Deadline, Stopping
 from solvers.errors import NotApplicableError, OptionError, UnknownMechanismError
+from solvers.problem import GraphProblem, Problem
+from solvers.solution import Solution
 from workloads import user_code
 from workloads.family import Kind
-from workloads.parameters import bind, nearest
+from workloads.parameters import Count, NotNegative, Seconds, bind, nearest
 
-Variant = TypeVar("Variant")
+
+@dataclass(frozen=True)
+class ProblemSize:
+    """The size of a problem, from which a mechanism estimates its work.
+
+    Attributes
+    ----------
+    m, d : int
+        Numbers of queries and of domain cells; on a query graph, both are the number of answers.
+    form_work : int, optional
+        `QueryOperator.form_work` if the solve uses the queries' structure, otherwise None.
+    """
+
+    m: int
+    d: int
+    form_work: int | None = None
 
 
 @dataclass(frozen=True)
@@ -38,19 +55,49 @@ class Work:
     bytes: float
 
 
-def negligible_work(m: int, d: int) -> Work:
-    """Return the work of a closed form on a matrix W of shape (m, d): a few passes over W."""
-    return Work(flops=10.0 * m * d, bytes=24.0 * m * d)
-
-
-def structured_work(m: int, d: int) -> Work:
+def structured_work(size: ProblemSize) -> Work:
     """Return the work of a closed form that applies W a few times and stores only vectors."""
-    return Work(flops=10.0 * m * d, bytes=48.0 * (m + d))
+    return Work(flops=10.0 * size.m * size.d, bytes=48.0 * (size.m + size.d))
+
+
+@dataclass(frozen=True)
+class Only:
+    """Marks an option that a mechanism takes on workloads of one kind only."""
+
+    kind: Kind
+
+
+Option = TypeVar("Option")
+MatrixOption = Annotated[Option, Only("matrix")]
+"""The type of an option that a mechanism takes on query matrices only."""
+GraphOption = Annotated[Option, Only("graph")]
+"""The type of an option that a mechanism takes on query graphs only."""
+
+
+def _forms(mechanism: type) -> set[str]:
+    """The names of a mechanism's methods that solve problems."""
+    return {n for n in dir(mechanism) if n.startswith("on_") and getattr(mechanism, n) is not None}
+
+
+def _described(name: str) -> str:
+    return f"mechanism {name!r}"
 
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A mechanism, under the name that its paper gives it.
+    """A mechanism with its options, under the name that its paper gives it.
+
+    A mechanism is a frozen data class. Each field is an option: its type, with bounds as in
+    `workloads.parameters`, says which values it takes. The first line of the docstring is the
+    summary that ``sweep list`` shows. The methods whose names start with ``on_`` are the forms in
+    which the mechanism solves problems; it has at least one of them:
+
+    - ``on_matrix(problem)``, on the query matrix (`OnMatrix`);
+    - ``on_graph(problem)``, on a query graph (`OnGraph`);
+    - ``on_orbits(orbits)``, on orbits of equivalent cells (`solvers.forms.orbits.OnOrbits`);
+    - ``on_factors(product)``, factor by factor (`solvers.forms.kronecker.OnFactors`);
+    - ``on_differences(differences)``, under replace-one neighbours
+      (`solvers.forms.differences.OnDifferences`).
 
     Attributes
     ----------
@@ -58,14 +105,12 @@ class Mechanism:
         The name users write.
     summary : str
         One line for ``sweep list``.
-    solve : callable, optional
-        Solves problems with query matrices: ``solve(problem, *, option=default, ...) -> Solution``.
-        Every option is a typed keyword with a default. None if the mechanism takes query graphs
-        only.
     source : str
         Paper, section, algorithm or equation.
     presets : Mapping[str, Mapping[str, Any]]
         Named sets of options, for instance ``published``.
+    workload_kinds : tuple of str
+        The kinds of workload accepted: ``"matrix"``, ``"graph"`` or both, in this order.
     same_when_uniform : str, optional
         Name of the mechanism that gives the same solution if all targets are equal.
     self_certifying : bool
@@ -73,120 +118,75 @@ class Mechanism:
     other_objectives : tuple of str
         Options that make the mechanism minimise another objective than Δ² if they differ from their
         defaults. It then certifies nothing about Δ².
-    work : callable
-        ``work(m, d, *, option=default, ...) -> Work``, with the options that affect the work, for
-        ``sweep plan``; on a query graph both m and d are the number of answers.
-    solve_graph : callable, optional
-        Solves problems with query graphs: ``solve_graph(problem, *, option=default, ...) ->
-        Solution``. None if the mechanism takes query matrices only.
-    variants : tuple
-        Objects such as `solvers.forms.orbits.on_orbits.OnOrbits`, at most one for each reduction.
-        Each defines how its reduction solves problems by this mechanism.
     least_total_error : bool
         Whether this is the mechanism of least total error, with which total errors are compared.
+    without_matrix : str
+        The reason for messages, if there is no ``on_matrix``.
+    uses_structure : bool
+        Whether ``on_matrix`` solves with the structure of the queries where that saves work.
+    flops_per_pair : float
+        Expected floating-point operations of ``on_orbits`` for each pair of a marginal and a subset
+        of its attributes, fitted to measured solves; used if all cells are equivalent.
     runs_code : bool
         Whether the mechanism calls a function that the user names in its options.
     foreign : bool
         Whether the mechanism is a user's function or a plug-in, whose answers are verified
         (`solvers.forms.dense`).
+    origin : type or callable
+        The class or the function that the author wrote; its source identifies the code.
     revision : int
         A number that is increased when the mechanism's answers change; stored results of another
         revision are stale.
     """
 
-    name: str
-    summary: str
-    solve: Callable[..., Any] | None = None
-    source: str = ""
-    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    same_when_uniform: str | None = None
-    self_certifying: bool = False
-    other_objectives: tuple[str, ...] = ()
-    work: Callable[..., Work] = negligible_work
-    solve_graph: Callable[..., Any] | None = None
-    variants: tuple[object, ...] = ()
-    least_total_error: bool = False
-    runs_code: bool = False
-    foreign: bool = False
-    revision: int = 1
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    source: ClassVar[str] = ""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    workload_kinds: ClassVar[tuple[Kind, ...]] = ()
+    same_when_uniform: ClassVar[str | None] = None
+    self_certifying: ClassVar[bool] = False
+    other_objectives: ClassVar[tuple[str, ...]] = ()
+    least_total_error: ClassVar[bool] = False
+    without_matrix: ClassVar[str] = "it has no form on the query matrix"
+    uses_structure: ClassVar[bool] = False
+    flops_per_pair: ClassVar[float] = 3e3
+    runs_code: ClassVar[bool] = False
+    foreign: ClassVar[bool] = False
+    origin: ClassVar[Callable[..., Any]]
+    revision: ClassVar[int] = 1
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.name = getattr(cls, "name", cls.__name__)
+        cls.origin = vars(cls).get("origin", cls)
+        if cls.__doc__:
+            cls.summary = inspect.cleandoc(cls.__doc__).splitlines()[0].removesuffix(".")
+        kinds: tuple[Kind, ...] = ("matrix", "graph")
+        on_graph = {"on_graph"} & _forms(cls)
+        cls.workload_kinds = kinds[not _forms(cls) - on_graph : 1 + len(on_graph)]
+
+    def __post_init__(self) -> None:
+        """Raise OptionError if the value of an option has a wrong type or is out of bounds."""
+        bind(_described(self.name), self.params(), self.options, OptionError)
 
     @classmethod
-    def of(cls, name: str, solve: Callable[..., Any] | None = None, **about: Any) -> "Mechanism":
-        """Create a mechanism; its summary is the first line of its solve function's docstring."""
-        lines = (inspect.getdoc(solve or about["solve_graph"]) or name).splitlines()
-        return cls(name, lines[0].removesuffix("."), solve, **about)
+    @cache
+    def params(cls, kind: Kind | None = None) -> Mapping[str, inspect.Parameter]:
+        """Return the options on one kind of workload, or on all, by name, with type and default."""
+        found = inspect.signature(cls, eval_str=True).parameters
+        if kind is None:
+            return found
 
-    @cached_property
-    def workload_kinds(self) -> tuple[Kind, ...]:
-        """The kinds of workload accepted: ``"matrix"``, ``"graph"`` or both, in this order."""
-        return tuple(self.options_on)
+        def taken(annotation: Any) -> bool:
+            marks = getattr(annotation, "__metadata__", ())
+            return all(mark.kind == kind for mark in marks if isinstance(mark, Only))
 
-    @cached_property
-    def options_on(self) -> dict[Kind, dict[str, inspect.Parameter]]:
-        """The options by name, for each kind of workload that the mechanism takes."""
-        given: dict[Kind, Callable[..., Any] | None]
-        given = {"matrix": self.solve, "graph": self.solve_graph}
-        return {
-            kind: {
-                p.name: p
-                for p in inspect.signature(f).parameters.values()
-                if p.kind is p.KEYWORD_ONLY
-            }
-            for kind, f in given.items()
-            if f
-        }
+        return {name: option for name, option in found.items() if taken(option.annotation)}
 
-    @cached_property
-    def options(self) -> Mapping[str, inspect.Parameter]:
-        """The options, by name, that the mechanism takes on at least one kind of workload."""
-        return dict(ChainMap(*self.options_on.values()))
-
-    def certifies(self, options: Mapping[str, Any]) -> bool:
-        """Whether a solve with these options certifies its gap; never with a ``tol`` of 0."""
-        certified = self.self_certifying and options.get("tol") != 0
-        return certified and self.first_changed(options, self.other_objectives) is None
-
-    def variant(self, kind: type[Variant]) -> Variant | None:
-        """The mechanism's variant of type ``kind``, or None."""
-        return next((one for one in self.variants if isinstance(one, kind)), None)
-
-    def first_changed(self, options: Mapping[str, Any], names: Iterable[str]) -> str | None:
-        """Return the first name whose option differs from its default, or None.
-
-        Parameters
-        ----------
-        options : Mapping[str, object]
-            Options of a solve with a query matrix; options that are missing have their defaults.
-        names : iterable of str
-            Names of the options to compare; the value of an option may be an array.
-        """
-        defaults = {name: self.options_on["matrix"][name].default for name in names}
-        pairs = ((name, options.get(name, default)) for name, default in defaults.items())
-        return next((n for n, value in pairs if not np.array_equal(value, defaults[n])), None)
-
-    def expected_work(
-        self, m: int, d: int, options: Mapping[str, Any], form_work: int | None = None
-    ) -> Work:
-        """Return the expected work of a solve.
-
-        Parameters
-        ----------
-        m, d : int
-            Numbers of queries and of domain cells.
-        options : Mapping[str, object]
-            Options of the solve.
-        form_work : int, optional
-            `QueryOperator.form_work` if the solve uses the queries' structure, otherwise None.
-        """
-        known = options if form_work is None else {**options, "form_work": form_work}
-        return self.work(m, d, **{n: v for n, v in known.items() if n in self.work_parameters})
-
-    def resolve(
-        self, preset: str | None, options: Mapping[str, Any], kind: Kind | None = None
-    ) -> dict[str, Any]:
-        """Return all options of one solve: defaults, overridden by the preset, then by ``options``.
-
-        Values are checked against the types and bounds in the options' annotations.
+    @classmethod
+    def make(cls, preset: str | None, options: Mapping[str, Any], kind: Kind | None = None) -> Self:
+        """Create the mechanism with defaults, overridden by the preset, then by ``options``.
 
         Parameters
         ----------
@@ -202,43 +202,118 @@ class Mechanism:
         OptionError
             If the preset or an option does not exist, or the value of an option is invalid.
         """
-        known = self.options_on[kind or self.workload_kinds[0]]
-        if preset is not None and preset not in self.presets:
-            raise OptionError(
-                f"mechanism {self.name!r} has no preset {preset!r}; {nearest(preset, self.presets)}"
-            )
-        given = {**(self.presets[preset] if preset else {}), **options}
-        return bind(f"mechanism {self.name!r}", known, given, OptionError)
+        owner = _described(cls.name)
+        if preset is not None and preset not in cls.presets:
+            raise OptionError(f"{owner} has no preset {preset!r}; {nearest(preset, cls.presets)}")
+        given = {**(cls.presets[preset] if preset else {}), **options}
+        return cls(**bind(owner, cls.params(kind or cls.workload_kinds[0]), given, OptionError))
 
-    @cached_property
-    def work_parameters(self) -> frozenset[str]:
-        """The names of the parameters of ``work``.
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The value of every option, by name."""
+        return {name: getattr(self, name) for name in self.params()}
 
-        They include ``form_work`` only if the mechanism's work depends on the queries' structure.
-        """
-        return frozenset(inspect.signature(self.work).parameters)
+    def replaced(self, **changes: object) -> Self:
+        """Return the mechanism with some options changed."""
+        return type(self)(**{**self.options, **changes})
+
+    @property
+    def certifies(self) -> bool:
+        """Whether a solve with these options certifies its gap; never with a ``tol`` of 0."""
+        certified = self.self_certifying and self.options.get("tol") != 0
+        return certified and self.first_changed(self.other_objectives) is None
+
+    def first_changed(self, names: Iterable[str]) -> str | None:
+        """Return the first of the named options whose value is not its default, or None."""
+        options, params = self.options, self.params()
+        changed = (n for n in names if not np.array_equal(options[n], params[n].default))
+        return next(changed, None)
+
+    def work(self, size: ProblemSize) -> Work:
+        """Estimate the work of a solve; by default, of a closed form: a few passes over W."""
+        return Work(flops=10.0 * size.m * size.d, bytes=24.0 * size.m * size.d)
+
+
+@dataclass(frozen=True)
+class Iterative(Mechanism):
+    """A mechanism that approaches its answer step by step, with the options that limit its steps.
+
+    Attributes
+    ----------
+    tol : float
+        Relative gap at which to stop.
+    max_iterations : int
+        Largest number of steps.
+    time_limit : float, optional
+        Seconds after which the best answer so far is returned.
+    """
+
+    tol: NotNegative = 1e-6
+    max_iterations: Count = 100
+    time_limit: Seconds | None = None
+
+    def stopping(self) -> Stopping:
+        """Return the rule by which a solve that begins now ends."""
+        return Stopping(self.tol, self.max_iterations, Deadline.after(self.time_limit))
+
+
+@runtime_checkable
+class OnMatrix(Protocol):
+    """A mechanism that solves problems on the query matrix."""
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """Solve the problem; a user's mechanism may return a strategy matrix instead."""
+
+
+@runtime_checkable
+class OnGraph(Protocol):
+    """A mechanism that solves problems on query graphs."""
+
+    def on_graph(self, problem: GraphProblem) -> Solution:
+        """Solve the problem."""
+
+
+class _OfFunction(Mechanism):
+    """A mechanism that calls a user's function, which may name its options as it likes."""
+
+    foreign = True
+
+    def __init__(self, **options: object) -> None:
+        defaults = {name: option.default for name, option in self.params().items()}
+        vars(self)["_options"] = {**defaults, **options}
+        self.__post_init__()
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The value of every option, by name."""
+        options: Mapping[str, Any] = vars(self)["_options"]
+        return options
+
+    def on_matrix(self, problem: Problem) -> Any:
+        """Return the function's answer, which is yet to be verified."""
+        return type(self).origin(problem, **self.options)
 
 
 GROUP = "fitness_sweep.mechanisms"
 """The group of entry points in which other packages register mechanisms."""
 
-_added: dict[str, Mechanism] = {}
+_added: dict[str, type[Mechanism]] = {}
 
 
 @cache
-def all_mechanisms() -> Mapping[str, Mechanism]:
-    """Return every mechanism by name.
+def all_mechanisms() -> Mapping[str, type[Mechanism]]:
+    """Return the class of every mechanism by name.
 
-    Mechanisms are the `Mechanism` objects in the modules of `solvers.mechanisms`, the plug-ins of
-    other packages, and the functions that `add` or `added` registered.
+    Mechanisms are the classes in the modules of `solvers.mechanisms`, the plug-ins of other
+    packages, and the functions and classes that `add` or `added` registered.
     """
     known = {**_ours(), **plugged().entries, **_added}
     return MappingProxyType({name: known[name] for name in sorted(known, key=str.casefold)})
 
 
 @contextmanager
-def added(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
-    """Register your own functions as mechanisms until the end of the ``with`` block.
+def added(given: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """Register your own functions or classes as mechanisms until the end of the ``with`` block.
 
     Raises
     ------
@@ -246,7 +321,7 @@ def added(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
         If a name is taken, or a function does not have the signature of a mechanism.
     """
     before = dict(_added)
-    add(functions)
+    add(given)
     try:
         yield
     finally:
@@ -256,21 +331,21 @@ def added(functions: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
             all_mechanisms.cache_clear()
 
 
-def add(functions: Mapping[str, Callable[..., Any]]) -> None:
-    """Register your own functions as mechanisms for the life of this process.
+def add(given: Mapping[str, Callable[..., Any]]) -> None:
+    """Register your own functions or classes as mechanisms for the life of this process.
 
     Raises
     ------
     OptionError
         If a name is taken, or a function does not have the signature of a mechanism.
     """
-    new: dict[str, Mechanism] = {}
+    new: dict[str, type[Mechanism]] = {}
     taken = all_mechanisms().keys() - _added.keys()
-    for name, function in functions.items():
+    for name, written in given.items():
         if name in taken:
             raise OptionError(f"mechanism {name!r} exists already; give yours another name")
         try:
-            new[name] = of_function(name, function)
+            new[name] = adopt(name, written)
         except (TypeError, ValueError) as error:
             raise OptionError(str(error)) from None
     if new:
@@ -278,65 +353,75 @@ def add(functions: Mapping[str, Callable[..., Any]]) -> None:
         all_mechanisms.cache_clear()
 
 
-def of_function(name: str, function: Callable[..., Any]) -> Mechanism:
-    """Return the mechanism that calls a user's ``f(problem, *, option=default, ...)``.
+def adopt(name: str, written: object) -> type[Mechanism]:
+    """Return the mechanism that a user's function or class defines; its answers are verified.
 
     Parameters
     ----------
-    function : callable
-        Returns a `Solution`, or a strategy of shape (r, d): queries that are answered with equal
+    written : callable or type
+        A function ``f(problem, *, option=default, ...)``, or a `Mechanism` with ``on_matrix``. It
+        returns a `Solution`, or a strategy of shape (r, d): queries that are answered with equal
         noise. The answers to W are derived from their answers by least squares.
 
     Raises
     ------
     TypeError
-        If the function does not take a problem and keyword options with defaults.
+        If it is neither, or the function does not take a problem and keyword options with defaults.
     """
-    parameters = list(inspect.signature(function).parameters.values())
+    own: dict[str, Any] = {
+        "__doc__": inspect.getdoc(written) or name,
+        "name": name,
+        "origin": written,
+        "foreign": True,
+        "self_certifying": False,
+    }
+    if isinstance(written, type) and issubclass(written, Mechanism):
+        if not issubclass(written, OnMatrix):
+            raise TypeError(
+                f"{_described(name)} takes no query matrices; only answers to them can be checked"
+            )
+        # without the other forms, since only answers on the query matrix can be verified
+        return type(name, (written,), own | dict.fromkeys(_forms(written) - {"on_matrix"}))
+    if not callable(written):
+        raise TypeError("expected a solvers.Mechanism or a function")
+    try:
+        signature = inspect.signature(written, eval_str=True)
+    except NameError:  # an annotation that only type checkers can read
+        signature = inspect.signature(written)
+    parameters = [*signature.parameters.values()]
     if not parameters or any(
         p.kind is not p.KEYWORD_ONLY or p.default is p.empty for p in parameters[1:]
     ):
         raise TypeError(
-            f"mechanism {name!r}: expected f(problem, *, option=default, ...) that returns a "
+            f"{_described(name)}: expected f(problem, *, option=default, ...) that returns a "
             "Solution or a strategy matrix"
         )
-    return _foreign(Mechanism.of(name, function))
-
-
-def _foreign(given: Mechanism) -> Mechanism:
-    """Restrict a mechanism to query matrices, and mark it so that its answers are verified."""
-    if given.solve is None:
-        raise TypeError(
-            f"mechanism {given.name!r} takes no query matrices; only answers to them can be checked"
-        )
-    return replace(given, solve_graph=None, variants=(), self_certifying=False, foreign=True)
+    own["__signature__"] = signature.replace(parameters=parameters[1:])
+    return type(name, (_OfFunction,), own)
 
 
 @cache
-def plugged() -> user_code.Plugins[Mechanism]:
+def plugged() -> user_code.Plugins[type[Mechanism]]:
     """The mechanisms of other packages, and the reasons why any were left out."""
-
-    def made(name: str, loaded: object) -> Mechanism:
-        if isinstance(loaded, Mechanism):
-            return _foreign(loaded)
-        if not callable(loaded):
-            raise TypeError("expected a solvers.Mechanism or a function")
-        return of_function(name, loaded)
-
-    return user_code.load_plugins(GROUP, made, lambda mechanism: mechanism.name, _ours())
+    return user_code.load_plugins(GROUP, adopt, lambda mechanism: mechanism.name, _ours())
 
 
 @cache
-def _ours() -> Mapping[str, Mechanism]:
+def _ours() -> Mapping[str, type[Mechanism]]:
     package = importlib.import_module("solvers.mechanisms")
     names = (
         module.name for module in pkgutil.iter_modules(package.__path__, "solvers.mechanisms.")
     )
-    contents = chain.from_iterable(vars(importlib.import_module(n)).values() for n in names)
-    return {value.name: value for value in contents if isinstance(value, Mechanism)}
+    contents = chain.from_iterable(vars(importlib.import_module(n)).items() for n in names)
+    return {
+        value.name: value
+        for written, value in contents
+        if isinstance(value, type) and issubclass(value, Mechanism)
+        if value.workload_kinds and not written.startswith("_")
+    }
 
 
-def find(name: str, kind: Kind | None = None) -> Mechanism:
+def find(name: str, kind: Kind | None = None) -> type[Mechanism]:
     """Return the mechanism of this name.
 
     Parameters
@@ -357,10 +442,16 @@ def find(name: str, kind: Kind | None = None) -> Mechanism:
             f"no mechanism is called {name!r}; {nearest(name, known)}{plugged().hint}; one of your "
             "own is known only where it is given in Python or installed as a plug-in"
         )
-    if kind and kind not in known[name].workload_kinds:
-        others = (other for other, m in known.items() if kind in m.workload_kinds)
+    if kind:
+        check_kind(known[name], kind)
+    return known[name]
+
+
+def check_kind(mechanism: type[Mechanism], kind: Kind) -> None:
+    """Raise NotApplicableError if the mechanism does not take workloads of a kind."""
+    if kind not in mechanism.workload_kinds:
+        others = (other for other, m in all_mechanisms().items() if kind in m.workload_kinds)
         raise NotApplicableError(
-            f"mechanism {name!r} does not apply to a query {kind}; those that do are: "
+            f"{_described(mechanism.name)} does not apply to a query {kind}; those that do are: "
             f"{', '.join(others)}"
         )
-    return known[name]

@@ -281,10 +281,11 @@ def test_a_mechanism_a_workload_a_reduction_and_a_variable_are_one_place_each(tm
 
 def test_the_mechanism_of_the_documentation_is_the_same_on_marginals_and_on_the_matrix():
     names = {"__name__": "example"}
-    (module,) = (m for m in blocks(OWN_MECHANISM, "python") if "OnOrbits" in m)
+    (module,) = (m for m in blocks(OWN_MECHANISM, "python") if "def on_orbits" in m)
     exec(compile(module, "mechanism.md", "exec"), names)
     workload = workloads.make("marginals", attributes=2, values=[3, 4])
     problem = as_problem(workload, np.repeat([1.0, 5.0, 2.0], workload.group_sizes))
-    dense, small = names["solve"](problem), names["on_orbits"](single_orbit(problem))
+    even = names["EvenCells"]()
+    dense, small = even.on_matrix(problem), even.on_orbits(single_orbit(problem))
     assert small.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=1e-9)
     assert small.query_variances == pytest.approx(dense.query_variances, rel=1e-9)

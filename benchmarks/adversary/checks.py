@@ -222,9 +222,10 @@ def proven_bound(case: Case, p: Array, q: Array) -> float:
 def convergence(solution: Solution, options: Mapping[str, Any], of: str) -> Iterator[Measured]:
     """Check that ``converged`` is true if and only if the requested gap was reached."""
     mechanism = solvers.all_mechanisms()[solution.mechanism]
-    tol = options.get("tol", mechanism.options["tol"].default)
-    if not mechanism.certifies(options):
+    asked = mechanism(**options)
+    if not asked.certifies:
         return
+    tol = asked.options["tol"]
     if solution.converged:
         yield Measured("gap over tol where converged", solution.gap - tol, 1e-12, of)
         yield Measured("converged and timed out", float(solution.timed_out), 0, of)

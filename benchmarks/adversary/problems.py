@@ -267,7 +267,7 @@ def _targets(rng: Random, workload: Workload) -> tuple[str, Array]:
     )()
 
 
-def options(seed: int, mechanism: Mechanism, case: Case) -> dict[str, Any] | None:
+def options(seed: int, mechanism: type[Mechanism], case: Case) -> dict[str, Any] | None:
     """Draw options for a mechanism on a problem, often none; None to skip the mechanism."""
     name = mechanism.name
     rng = np.random.default_rng([seed, *name.encode()])

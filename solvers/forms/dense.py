@@ -17,8 +17,8 @@ import scipy
 from solvers.dual import programs as dual
 from solvers.dual.iteration import Stopping
 from solvers.errors import SolveFailedError
-from solvers.forms.reduction import Obstacle, Options, Reduction
-from solvers.mechanism import Mechanism, Work
+from solvers.forms.reduction import Obstacle, Reduction
+from solvers.mechanism import Mechanism, OnMatrix, ProblemSize, Work
 from solvers.noise.factorisation import Factorisation, InBasis, scale_of
 from solvers.noise.verification import LARGEST_RESIDUAL, residual
 from solvers.problem import Problem, factors, memory
@@ -89,10 +89,10 @@ def _matrix(name: str, given: Any) -> Matrix:
     return np.asarray(given, dtype=np.float64)
 
 
-def solve_dense(mechanism: Mechanism, problem: Problem, options: Options) -> Solution:
+def solve_dense(mechanism: Mechanism, problem: Problem) -> Solution:
     """Solve the original problem; answers of plug-ins and of user functions are verified."""
-    assert mechanism.solve is not None
-    solution: Solution = mechanism.solve(problem, **options)
+    assert isinstance(mechanism, OnMatrix)
+    solution = mechanism.on_matrix(problem)
     return verified_solution(mechanism.name, problem, solution) if mechanism.foreign else solution
 
 
@@ -100,24 +100,26 @@ def _lower_bound(problem: Problem, stopping: Stopping) -> float:
     return dual.optimum(problem.factors, stopping).lower
 
 
-def planned(mechanism: Mechanism, problem: Problem, options: Options) -> Work:
+def planned(mechanism: Mechanism, problem: Problem) -> Work:
     """The expected work of a solve, which uses the structure of the queries if that saves work."""
     m, d = problem.workload.shape
-    if "form_work" in mechanism.work_parameters:
+    if mechanism.uses_structure:
         union = factors.in_coordinates(problem.workload.operator)
         queries = problem.workload.operator if union is None else union.operator
         if factors.structure_pays(queries):
             k = queries.shape[1]
-            work = mechanism.expected_work(m, k, options, queries.form_work)
+            work = mechanism.work(ProblemSize(m, k, queries.form_work))
             return replace(work, bytes=work.bytes + factors.bytes_of_basis(k, d))
-    return mechanism.expected_work(m, d, options)
+    return mechanism.work(ProblemSize(m, d))
 
 
-def _obstacle(mechanism: Mechanism, problem: Problem, options: Options) -> Obstacle:
-    """An obstacle if the query matrix is too large or a solve needs too much memory, else empty."""
+def _obstacle(mechanism: Mechanism, problem: Problem) -> Obstacle:
+    """Why the mechanism cannot solve on the query matrix, such as its memory; empty if it can."""
+    if not isinstance(mechanism, OnMatrix):
+        return mechanism.without_matrix
     if max(problem.workload.shape) > LARGEST_SIZE:
         return "too large for query matrices"
-    short = memory.shortage(planned(mechanism, problem, options).bytes)
+    short = memory.shortage(planned(mechanism, problem).bytes)
     return f"by its query matrix it takes {short}" if short else ""
 
 

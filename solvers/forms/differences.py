@@ -15,16 +15,15 @@ every round holds for all pairs; the upper bound is evaluated on all pairs. Cell
 are one cell in the working set: otherwise it holds each difference several times, every Newton step
 takes longer, and the weights, no longer determined, converge more slowly.
 
-A mechanism that minimises its objective over differences, or computes its own sensitivity,
-declares `OnDifferences` among its ``variants``. Any other mechanism chooses its noise as under
+A mechanism that minimises its objective over differences, or computes its own sensitivity, has the
+method ``on_differences``. Any other mechanism chooses its noise as under
 add-remove, and the privacy cost of this noise is computed over all pairs. In both cases the query
 matrix is written out.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import scipy
@@ -37,8 +36,8 @@ from solvers.dual.matrix_blocks import BlocksPoint
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError
 from solvers.forms.dense import solve_dense
-from solvers.forms.reduction import Options, Reduction
-from solvers.mechanism import Mechanism, Work
+from solvers.forms.reduction import Reduction
+from solvers.mechanism import Mechanism, OnMatrix, ProblemSize, Work
 from solvers.noise import verification
 from solvers.noise.factorisation import Factorisation
 from solvers.privacy.budget import NoBudget
@@ -355,34 +354,24 @@ def _solved(
     return result, root, float(ratios.max() + omega @ ratios)
 
 
-@dataclass(frozen=True)
-class OnDifferences:
-    """A mechanism's own way to solve problems under replace-one neighbours.
+@runtime_checkable
+class OnDifferences(Protocol):
+    """A mechanism with its own way to solve problems under replace-one neighbours."""
 
-    Attributes
-    ----------
-    solve : callable
-        ``solve(transformed, **options) -> Solution``, with all the options that the mechanism has
-        for query matrices.
-    """
-
-    solve: Callable[..., Any]
+    def on_differences(self, differences: Differences) -> Solution:
+        """Solve the problem."""
 
 
-def as_asked(solve: Callable[..., Any]) -> Callable[..., Any]:
-    """Adapt a mechanism's ``solve``, which handles replace-one itself, to `OnDifferences`."""
-    return lambda transformed, **options: solve(transformed.problem, **options)
-
-
-def _solve(mechanism: Mechanism, transformed: Differences, options: Options) -> Solution:
-    variant = mechanism.variant(OnDifferences)
-    solution: Solution
+def _solve(mechanism: Mechanism, transformed: Differences) -> Solution:
     _ = transformed.centred  # also checks the problem, for mechanisms that do not use it
-    if variant is not None:
-        solution = variant.solve(transformed, **options)
-        return solution
+    if isinstance(mechanism, OnDifferences):
+        return mechanism.on_differences(transformed)
+    if not isinstance(mechanism, OnMatrix):
+        raise NotApplicableError(
+            f"{mechanism.name} on {transformed.problem.size}: {mechanism.without_matrix}"
+        )
     plain = replace(transformed.problem, neighbours=ADD_REMOVE)
-    solution = solve_dense(mechanism, plain, options)
+    solution = solve_dense(mechanism, plain)
     noise, neighbours = solution.noise, transformed.problem.neighbours
     if isinstance(noise, Factorisation):
         noise = transformed.unbiased(replace(noise, neighbours=neighbours))
@@ -398,12 +387,12 @@ def _lower_bound(transformed: Differences, stopping: Stopping) -> float:
     return optimum_over_pairs(transformed, stopping).result.lower
 
 
-def _work(mechanism: Mechanism, transformed: Differences, options: Options) -> Work:
-    """The expected work; a mechanism with `OnDifferences` uses a column for each pair of cells."""
+def _work(mechanism: Mechanism, transformed: Differences) -> Work:
+    """The expected work; ``on_differences`` has a column for each pair of neighbouring cells."""
     m, d = transformed.problem.workload.shape
-    if mechanism.variant(OnDifferences) is not None:
+    if isinstance(mechanism, OnDifferences):
         d = transformed.problem.neighbours.count(d)
-    return mechanism.expected_work(m, d, options)
+    return mechanism.work(ProblemSize(m, d))
 
 
 REDUCTION = Reduction(

@@ -1,12 +1,13 @@
 """Kronecker products with equal targets, solved factor by factor.
 
-This reduction applies to mechanisms that can solve each factor separately: those with
-`Multiplicative` among their ``variants``.
+This reduction applies to mechanisms that can solve each factor separately: those with the method
+``on_factors``.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,8 +16,8 @@ from solvers.dual.programs import Weights
 from solvers.forms import reduction
 from solvers.forms.dense import solve_dense
 from solvers.forms.orbits.marginal_problem import single_orbit
-from solvers.forms.reduction import Obstacle, Options, Reduction, needs_matrix
-from solvers.mechanism import Mechanism, Work
+from solvers.forms.reduction import Obstacle, Reduction, needs_matrix
+from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.product import ProductNoise
 from solvers.problem import Problem, as_problem
@@ -27,27 +28,11 @@ from workloads.operators.protocol import kron
 from workloads.workload import LARGEST_LISTED
 
 _SHARED_OPTIONS = frozenset({"tol", "max_iterations", "time_limit", "start"})
-
-
-@dataclass(frozen=True)
-class Multiplicative:
-    """Declares that a mechanism can solve a product with equal targets factor by factor.
-
-    All options must be at their defaults, except ``tol``, ``max_iterations`` and ``time_limit``,
-    which the factors share, and ``start``, which is ignored.
-
-    Attributes
-    ----------
-    measures : Mapping of str to int
-        The measures that are products of the factors' measures, each with an exponent: the product
-        is multiplied by the target raised to this exponent.
-    """
-
-    measures: Mapping[str, int] = field(default_factory=dict)
+_NONE: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, eq=False)
-class _Product:
+class Product:
     """A single Kronecker product with equal targets.
 
     Attributes
@@ -63,7 +48,19 @@ class _Product:
     target: float
 
 
-def _product(problem: Problem) -> _Product | None:
+@runtime_checkable
+class OnFactors(Protocol):
+    """A mechanism that solves a product with equal targets factor by factor.
+
+    All options must be at their defaults, except ``tol``, ``max_iterations`` and ``time_limit``,
+    which the factors share, and ``start``, which is ignored.
+    """
+
+    def on_factors(self, product: Product) -> Solution:
+        """Solve the product, usually by `multiply`."""
+
+
+def _product(problem: Problem) -> Product | None:
     """Split a problem into factors.
 
     None if the problem is a marginal or not a single product, or if its targets differ.
@@ -74,19 +71,31 @@ def _product(problem: Problem) -> _Product | None:
     if not np.all(targets == targets[0]):
         return None
     parts = tuple(as_problem(from_matrix(part, name="factor")) for part in operator.terms[0])
-    return _Product(problem, parts, float(targets[0]))
+    return Product(problem, parts, float(targets[0]))
 
 
-def _obstacle(mechanism: Mechanism, transformed: _Product, options: Options) -> Obstacle:
-    if mechanism.variant(Multiplicative) is None:
+def _obstacle(mechanism: Mechanism, product: Product) -> Obstacle:
+    if not isinstance(mechanism, OnFactors):
         return "on a product it does not split into solves of the factors"
-    others = (n for n in mechanism.options_on["matrix"] if n not in _SHARED_OPTIONS)
-    return needs_matrix(mechanism, options, others)
+    return needs_matrix(mechanism, mechanism.params("matrix").keys() - _SHARED_OPTIONS)
 
 
-def _solve(mechanism: Mechanism, transformed: _Product, options: Options) -> Solution:
-    parts = transformed.parts
-    given = {name: value for name, value in options.items() if name != "start"}
+def _solve(mechanism: Mechanism, product: Product) -> Solution:
+    assert isinstance(mechanism, OnFactors)
+    return mechanism.on_factors(product)
+
+
+def multiply(mechanism: Mechanism, product: Product, powers: Mapping[str, int] = _NONE) -> Solution:
+    """Solve every factor, and multiply the answers.
+
+    Parameters
+    ----------
+    powers : Mapping of str to int
+        The measures that are products of the factors' measures, each with an exponent: the product
+        is multiplied by the target raised to this exponent.
+    """
+    parts = product.parts
+    given = {name: value for name, value in mechanism.options.items() if name != "start"}
     if "tol" in given:
         given["tol"] = float(np.expm1(np.log1p(given["tol"]) / len(parts)))
     deadline = Deadline.after(given.get("time_limit"))
@@ -95,18 +104,16 @@ def _solve(mechanism: Mechanism, transformed: _Product, options: Options) -> Sol
     for part in parts:
         if "time_limit" in given:
             given["time_limit"] = deadline.remaining
-        solution = solve_dense(mechanism, part, given).confirmed()
+        solution = solve_dense(type(mechanism)(**given), part).confirmed()
         assert isinstance(solution.noise, Factorisation)
         solved.append(solution)
         noises.append(solution.noise)
-    variant = mechanism.variant(Multiplicative)
-    powers = variant.measures if variant else {}
     bounds = [part.known_lower_bound for part in solved]
-    known = prod(bound for bound in bounds if bound is not None) / transformed.target
+    known = prod(bound for bound in bounds if bound is not None) / product.target
     return Solution(
         mechanism.name,
-        transformed.problem,
-        ProductNoise(tuple(noises), transformed.target),
+        product.problem,
+        ProductNoise(tuple(noises), product.target),
         known_lower_bound=None if None in bounds else known,
         iterations=sum(part.iterations for part in solved),
         converged=all(part.converged for part in solved),
@@ -114,7 +121,7 @@ def _solve(mechanism: Mechanism, transformed: _Product, options: Options) -> Sol
         notes={"factors": len(parts), **_notes(solved)},
         weights=_weights([part.weights for part in solved]),
         measures={
-            name: transformed.target**power * prod(part.measures[name] for part in solved)
+            name: product.target**power * prod(part.measures[name] for part in solved)
             for name, power in powers.items()
         },
     )
@@ -146,19 +153,19 @@ def _weights(weights: Sequence[Weights | None]) -> Weights | None:
     return Weights(kron(columns), kron(queries))
 
 
-def _lower_bound(transformed: _Product, stopping: Stopping) -> float:
-    share = stopping.tol / len(transformed.parts)
+def _lower_bound(product: Product, stopping: Stopping) -> float:
+    share = stopping.tol / len(product.parts)
     bounds = (
         reduction.lower_bound(part, share, stopping.max_iterations, stopping.deadline.remaining)
-        for part in transformed.parts
+        for part in product.parts
     )
-    return prod(bounds) / transformed.target
+    return prod(bounds) / product.target
 
 
-def _work(mechanism: Mechanism, transformed: _Product, options: Options) -> Work:
+def _work(mechanism: Mechanism, product: Product) -> Work:
     """The expected work of solving all factors, one after the other."""
-    works = [mechanism.expected_work(*part.workload.shape, options) for part in transformed.parts]
-    shape = transformed.problem.workload.shape
+    works = [mechanism.work(ProblemSize(*part.workload.shape)) for part in product.parts]
+    shape = product.problem.workload.shape
     stored = 8.0 * sum(size if size <= LARGEST_LISTED else 1 for size in shape)
     return Work(sum(w.flops for w in works), stored + max(w.bytes for w in works))
 

@@ -7,7 +7,7 @@ in a fixed order. The last one solves every problem that fits in memory on the q
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,10 +18,6 @@ from solvers.errors import NotApplicableError
 from solvers.mechanism import Mechanism, Work, find
 from solvers.problem import Problem
 from solvers.solution import Solution
-
-Options = Mapping[str, Any]
-"""The options of a solve, by name."""
-
 
 Obstacle = str
 """The reason why a reduction cannot carry out a solve; empty if it can.
@@ -44,30 +40,29 @@ class Reduction:
         ``accepts(problem)`` returns the transformed problem, of any type; None if the problem is of
         another kind; an `Obstacle` if it is of this kind but cannot be transformed.
     solve : callable
-        ``solve(mechanism, transformed, options) -> Solution``, a solution of the original problem.
+        ``solve(mechanism, transformed) -> Solution``, a solution of the original problem.
     lower_bound : callable
         ``lower_bound(transformed, stopping)``: a certified lower bound on Δ² for the original
         problem.
     work : callable
-        ``work(mechanism, transformed, options) -> Work``: the expected work of a solve.
+        ``work(mechanism, transformed) -> Work``: the expected work of a solve.
     obstacle : callable
-        ``obstacle(mechanism, transformed, options) -> Obstacle``: why a mechanism with these
-        options cannot solve the problem this way, for instance for lack of memory; empty if it
-        can. Missing options have their defaults.
+        ``obstacle(mechanism, transformed) -> Obstacle``: why a mechanism, with its options, cannot
+        solve the problem this way, for instance for lack of memory; empty if it can.
     """
 
     name: str
     order: int
     accepts: Callable[[Problem], Any]
-    solve: Callable[[Mechanism, Any, Options], Solution]
+    solve: Callable[[Mechanism, Any], Solution]
     lower_bound: Callable[[Any, Stopping], float]
-    work: Callable[[Mechanism, Any, Options], Work]
-    obstacle: Callable[[Mechanism, Any, Options], Obstacle] = lambda *_: ""
+    work: Callable[[Mechanism, Any], Work]
+    obstacle: Callable[[Mechanism, Any], Obstacle] = lambda *_: ""
 
 
-def needs_matrix(mechanism: Mechanism, options: Options, names: Iterable[str]) -> Obstacle:
+def needs_matrix(mechanism: Mechanism, names: Iterable[str]) -> Obstacle:
     """Return an obstacle if one of the named options is not at its default; otherwise empty."""
-    changed = mechanism.first_changed(options, names)
+    changed = mechanism.first_changed(names)
     return f"option {changed!r} needs the query matrix; leave it at its default" if changed else ""
 
 
@@ -106,13 +101,11 @@ def lower_bound(
         If no reduction can solve the problem.
     """
     stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-    reduction, transformed = taken("a certified lower bound", find("optimal"), problem, {})
+    reduction, transformed = taken("a certified lower bound", find("optimal")(), problem)
     return reduction.lower_bound(transformed, stopping)
 
 
-def taken(
-    what: str, mechanism: Mechanism, problem: Problem, options: Options
-) -> tuple[Reduction, Any]:
+def taken(what: str, mechanism: Mechanism, problem: Problem) -> tuple[Reduction, Any]:
     """Find the first reduction that can carry out a solve, and transform the problem by it.
 
     Parameters
@@ -126,16 +119,15 @@ def taken(
         If no reduction can carry out the solve; the message lists all obstacles.
     """
     reasons: list[str] = []
-    for reduction, transformed, obstacle in tried(mechanism, problem, options):
+    for reduction, transformed, obstacle in tried(mechanism, problem):
         if not obstacle:
             return reduction, transformed
         reasons.insert(0, obstacle)
-    raise NotApplicableError(f"{what} on {problem.size}: {', and '.join(reasons)}")
+    distinct = dict.fromkeys(reasons)
+    raise NotApplicableError(f"{what} on {problem.size}: {', and '.join(distinct)}")
 
 
-def tried(
-    mechanism: Mechanism, problem: Problem, options: Options
-) -> Iterator[tuple[Reduction, Any, Obstacle]]:
+def tried(mechanism: Mechanism, problem: Problem) -> Iterator[tuple[Reduction, Any, Obstacle]]:
     """Yield each reduction for this kind of problem, the transformed problem and the obstacle.
 
     The transformed problem is None if the reduction cannot transform the problem.
@@ -145,4 +137,4 @@ def tried(
         if isinstance(transformed, Obstacle):
             yield reduction, None, transformed
         elif transformed is not None:
-            yield reduction, transformed, reduction.obstacle(mechanism, transformed, options)
+            yield reduction, transformed, reduction.obstacle(mechanism, transformed)

@@ -13,18 +13,28 @@ from numpy.typing import ArrayLike
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError, OptionError, SolveFailedError
 from solvers.forms import reduction
-from solvers.mechanism import Work, find
+from solvers.mechanism import (
+    Mechanism,
+    OnGraph,
+    ProblemSize,
+    Work,
+    adopt,
+    all_mechanisms,
+    check_kind,
+    find,
+)
 from solvers.problem import Problem, as_graph_problem, as_problem
 from solvers.problem.neighbours import Written, as_neighbours
 from solvers.solution import Solution
 from workloads import QueryGraph, Workload
+from workloads.family import Kind
 
 _QUICK_STEPS = 3
 """Number of Newton steps spent on a lower bound if the mechanism does not compute one."""
 
 
 def expected_work(
-    mechanism: str,
+    mechanism: str | Mechanism,
     workload: Workload | QueryGraph,
     options: Mapping[str, Any] | None = None,
     neighbours: Written = "add-remove",
@@ -33,10 +43,10 @@ def expected_work(
 
     Parameters
     ----------
-    mechanism : str
-        A name in `all_mechanisms()`.
+    mechanism : str or Mechanism
+        A name in `all_mechanisms()`, or a mechanism with its options.
     options : Mapping[str, object], optional
-        Options of the solve; missing options have their defaults.
+        Options of the named mechanism; missing options have their defaults.
     neighbours : str, Mapping or Neighbours
         As in `solve`.
 
@@ -47,21 +57,45 @@ def expected_work(
     OverflowError
         If the work is too large for a float.
     """
-    chosen = find(mechanism)
-    given = options or {}
+    kind = _kind(workload)
+    chosen = _chosen(mechanism, kind, None, options or {})
+    size = ProblemSize(*map(int, workload.shape))
     if isinstance(workload, QueryGraph):
-        rows, columns = workload.shape
-        return chosen.expected_work(int(rows), int(columns), given)
+        return chosen.work(size)
     relation = as_neighbours(neighbours)
     problem = Problem(workload, np.ones(workload.target_count), relation)
-    for one, transformed, obstacle in reduction.tried(chosen, problem, given):
+    for one, transformed, obstacle in reduction.tried(chosen, problem):
         if not obstacle:
-            return one.work(chosen, transformed, given)
-    return chosen.expected_work(*workload.shape, given)
+            return one.work(chosen, transformed)
+    return chosen.work(size)
+
+
+def _kind(workload: object) -> Kind:
+    return "graph" if isinstance(workload, QueryGraph) else "matrix"
+
+
+def _chosen(
+    mechanism: str | Mechanism, kind: Kind, preset: str | None, options: Mapping[str, Any]
+) -> Mechanism:
+    """The mechanism for a kind of workload; a user's own as one whose answers are verified."""
+    if isinstance(mechanism, str):
+        return find(mechanism, kind).make(preset, options, kind)
+    if preset is not None or options:
+        named = preset or next(iter(options))
+        raise OptionError(
+            f"mechanism {mechanism.name!r} has its options already; give it {named!r} where it is "
+            "made, or name the mechanism as a text"
+        )
+    known = type(mechanism)
+    if all_mechanisms().get(known.name) is not known:
+        known = adopt(known.name, known)
+    check_kind(known, kind)
+    given = mechanism.options
+    return known.make(None, {n: v for n, v in given.items() if mechanism.first_changed([n])}, kind)
 
 
 def solve(
-    mechanism: str,
+    mechanism: str | Mechanism,
     workload: "Workload | QueryGraph | ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix",
     targets: ArrayLike | None = None,
     *,
@@ -73,8 +107,8 @@ def solve(
 
     Parameters
     ----------
-    mechanism : str
-        A name in `all_mechanisms()`.
+    mechanism : str or Mechanism
+        A name in `all_mechanisms()`, or a mechanism with its options, such as ``HM(branching=4)``.
     workload : Workload, QueryGraph, array_like or scipy.sparse matrix, shape (m, d)
         The queries.
     targets : array_like, shape (m,) or scalar, optional
@@ -88,7 +122,7 @@ def solve(
         another value in the same block of consecutive cells) or ``{"pairs": [[i, j], ...]}`` (one
         record moves between the two cells of a listed pair). See docs/neighbours.md.
     **options
-        The mechanism's options; see ``all_mechanisms()[mechanism].options_on[kind]``. Every
+        The named mechanism's options; see ``all_mechanisms()[mechanism].params(kind)``. Every
         iterative mechanism takes ``tol``, the relative gap at which to stop, and ``time_limit``,
         the seconds after which it returns the best answer so far.
 
@@ -110,7 +144,7 @@ def solve(
         If the problem is too ill-conditioned, or the answer fails verification or contradicts its
         certified lower bound.
     """
-    chosen = find(mechanism, "graph" if isinstance(workload, QueryGraph) else "matrix")
+    chosen = _chosen(mechanism, _kind(workload), preset, options)
     certify: Callable[[], float] | None = None
     relation = as_neighbours(neighbours)
     if isinstance(workload, QueryGraph):
@@ -120,23 +154,21 @@ def solve(
                 "answers are adjacent: leave neighbours out, or change the edges"
             )
         graph = as_graph_problem(workload, targets)
-        resolved = chosen.resolve(preset, options, "graph")
     else:
         problem = as_problem(workload, targets, relation)
-        resolved = chosen.resolve(preset, options, "matrix")
         certify = partial(reduction.lower_bound, problem, tol=0.0, max_iterations=_QUICK_STEPS)
     started = time.perf_counter()
-    deadline = Deadline.after(resolved.get("time_limit"))
-    solution: Solution
+    limit = chosen.options.get("time_limit")
+    deadline = Deadline.after(limit)
     try:
         if isinstance(workload, QueryGraph):
-            assert chosen.solve_graph is not None
-            solution = chosen.solve_graph(graph, **resolved)
+            assert isinstance(chosen, OnGraph)
+            solution = chosen.on_graph(graph)
         else:
-            one, transformed = reduction.taken(chosen.name, chosen, problem, resolved)
-            if resolved.get("time_limit") is not None:
-                resolved["time_limit"] = deadline.remaining
-            solution = one.solve(chosen, transformed, resolved)
+            one, transformed = reduction.taken(chosen.name, chosen, problem)
+            if limit is not None:
+                chosen = chosen.replaced(time_limit=deadline.remaining)
+            solution = one.solve(chosen, transformed)
     except MemoryError as error:
         raise NotApplicableError(
             f"{chosen.name}: there is not enough memory to solve it ({error}); ask for fewer "

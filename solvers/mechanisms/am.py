@@ -16,16 +16,17 @@ option ``complete`` (default) adds these queries; without it the strategy is tha
 has repeated singular values, the eigen-queries are not unique; LAPACK's choice is used.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.scalar_blocks import ScalarBlocks, minimise
-from solvers.mechanism import Mechanism, Work
+from solvers.mechanism import Iterative, ProblemSize, Work
 from solvers.problem import Problem
 from solvers.problem.row_space import singular_rows
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
-from workloads.parameters import Count, NotNegative, Seconds
+from workloads.parameters import Count, NotNegative
 
 _NEGLIGIBLE = 1e-6
 """Relative tolerance within which a squared column norm is treated as equal to the largest one.
@@ -35,56 +36,49 @@ differences would have tiny entries, which cost accuracy.
 """
 
 
-def solve(
-    problem: Problem,
-    *,
-    complete: bool = True,
-    tol: NotNegative = 1e-10,
-    max_iterations: Count = 200,
-    time_limit: Seconds | None = None,
-) -> Solution:
+@dataclass(frozen=True)
+class AM(Iterative):
     """Adaptive mechanism: the workload's eigen-queries with the best weights.
 
-    Parameters
+    The targets only scale the noise. The solve stops at a certified relative gap of the weights.
+
+    Attributes
     ----------
-    problem : Problem
-        The workload and the targets; the targets only scale the noise.
     complete : bool
         Whether to raise all column norms of the strategy to the largest norm, as Li and Miklau do.
-    tol : float
-        Certified relative gap of the weights at which to stop.
-    max_iterations : int
-        Largest number of Newton steps.
-    time_limit : float, optional
-        Seconds after which the best weights so far are used.
     """
-    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-    singular, rows = singular_rows(problem.workload.matrix)
-    singular = singular / singular[0]
-    squared_norms = (np.square(rows) * np.square(singular)[:, None]).T
-    result = minimise(ScalarBlocks(squared_norms, np.zeros(len(squared_norms))), stopping)
-    scale = float(result.best.gradient.max())
-    strategy = np.sqrt(result.best.v / scale)[:, None] * singular[:, None] * rows
-    norms = np.square(strategy).sum(axis=0)
-    missing = norms.max() - norms
-    if complete:
-        short = missing > _NEGLIGIBLE * norms.max()
-        strategy = np.vstack([strategy, np.diag(np.sqrt(missing))[short]])
-    return from_strategy(
-        "AM",
-        problem,
-        strategy,
-        iterations=result.iterations,
-        converged=result.converged,
-        timed_out=result.timed_out,
-    )
 
+    name = "AM"
+    source = "Li and Miklau, PVLDB 5(6), 2012; KDD'16, eq. (5)"
 
-def work(m: int, d: int) -> Work:
-    """Estimated work: a singular value decomposition and about nine Newton steps in d unknowns."""
-    return Work(flops=1.5e8 + 6.0 * m * d**2 + 70.0 * d**3, bytes=8.0 * (6 * d**2 + 2 * m * d))
+    tol: NotNegative = 1e-10
+    max_iterations: Count = 200
+    complete: bool = True
 
+    def on_matrix(self, problem: Problem) -> Solution:
+        """The strategy of the best weights, from one singular value decomposition."""
+        stopping = self.stopping()
+        singular, rows = singular_rows(problem.workload.matrix)
+        singular = singular / singular[0]
+        squared_norms = (np.square(rows) * np.square(singular)[:, None]).T
+        result = minimise(ScalarBlocks(squared_norms, np.zeros(len(squared_norms))), stopping)
+        scale = float(result.best.gradient.max())
+        strategy = np.sqrt(result.best.v / scale)[:, None] * singular[:, None] * rows
+        norms = np.square(strategy).sum(axis=0)
+        missing = norms.max() - norms
+        if self.complete:
+            short = missing > _NEGLIGIBLE * norms.max()
+            strategy = np.vstack([strategy, np.diag(np.sqrt(missing))[short]])
+        return from_strategy(
+            self.name,
+            problem,
+            strategy,
+            iterations=result.iterations,
+            converged=result.converged,
+            timed_out=result.timed_out,
+        )
 
-MECHANISM = Mechanism.of(
-    "AM", solve, source="Li and Miklau, PVLDB 5(6), 2012; KDD'16, eq. (5)", work=work
-)
+    def work(self, size: ProblemSize) -> Work:
+        """A singular value decomposition and about nine Newton steps in d unknowns."""
+        m, d = size.m, size.d
+        return Work(flops=1.5e8 + 6.0 * m * d**2 + 70.0 * d**3, bytes=8.0 * (6 * d**2 + 2 * m * d))

@@ -29,20 +29,20 @@ This module differs from the paper:
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 import scipy
 
-from solvers.dual.iteration import Deadline, Stop, Stopping, sufficient_decrease, traced
-from solvers.mechanism import Mechanism, Work
+from solvers.dual.iteration import Stop, sufficient_decrease, traced
+from solvers.mechanism import Iterative, ProblemSize, Work
 from solvers.problem import Problem
 from solvers.problem.row_space import inverse_if_positive
 from solvers.solution import Solution
 from solvers.strategy import from_covariance
 from workloads.operators import Array
 from workloads.operators.blas import inner, product
-from workloads.parameters import Bounds, Count, NotNegative, Positive, Seconds
+from workloads.parameters import Bounds, Count, Positive
 
 _BETA, _SIGMA = 0.1, 0.25
 _SMALLEST_STEP = 1e-12
@@ -124,106 +124,100 @@ def _without_diagonal(matrix: Array) -> Array:
     return matrix
 
 
-def solve(
-    problem: Problem,
-    *,
-    tol: NotNegative = 1e-6,
-    cg_steps: Annotated[int, Bounds(ge=1)] = 5,
-    homotopy: bool = True,
-    theta: Positive = 1e-10,
-    max_iterations: Count = 1000,
-    time_limit: Seconds | None = None,
-) -> Solution:
+@dataclass(frozen=True)
+class COA(Iterative):
     """The matrix mechanism of least total error, by the Newton method of KDD'16.
 
-    Parameters
+    The targets only scale the noise. The solve stops at a certified relative gap of the total
+    error, ``notes["total_error_gap"]`` of the solution; a ``tol`` of 0 runs all iterations.
+
+    Attributes
     ----------
-    problem : Problem
-        The workload and its targets, which only scale the noise.
-    tol : float
-        Certified relative gap of the total error at which to stop; 0 runs all iterations.
     cg_steps : int
         Conjugate gradient steps for each direction (T of Algorithm 2).
     homotopy : bool
         Whether to solve for θ = 1, 0.1, ... in turn (Algorithm 3) instead of for the last θ alone.
     theta : float
         The last θ, in units of the mean diagonal entry of V.
-    max_iterations : int
-        Largest number of Newton steps.
-
-    Returns
-    -------
-    Solution
-        ``notes["total_error_gap"]`` is the certified relative gap of the total error. The
-        ``measures`` are the largest factors by which a single step multiplied the objective (with
-        θ) and the norm of the gradient.
     """
-    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-    stop: Stop | None = None
-    operator = problem.workload.operator
-    gram = operator.gram(np.ones(problem.workload.m))
-    unit = float(np.trace(gram)) / len(gram)
-    V = gram / unit
-    X, inverse, iterations = np.eye(len(V)), np.eye(len(V)), 0
-    visited: list[tuple[float, float]] = []
-    rises: list[float] = []
-    for current in _thetas(theta, homotopy):
-        point = _with_inverse(X, inverse, V, current)
-        visited = visited or [point.measured(unit)]
-        while (stop := stopping.spent(iterations)) is None:
-            direction = _newton_direction(point, cg_steps)
-            slope = inner(point.gradient, direction)
-            if current > theta and -slope <= _STAGE_TOLERANCE * point.objective:
-                break
-            if -slope <= max(tol, _ROUNDING) * point.objective and _gap(point, V) <= tol:
-                break
-            moved = sufficient_decrease(
-                partial(_along, point, direction, V, current),
-                lambda moved: moved.objective,
-                point.objective,
-                slope,
-                sufficient=_SIGMA,
-                shrink=_BETA,
-                least=_SMALLEST_STEP,
-            )
-            if moved is None:
-                break
-            rises.append(moved.objective / point.objective)
-            point, iterations = moved, iterations + 1
-            visited.append(point.measured(unit))
-        X, inverse = point.X, point.inverse
-    gap = _gap(point, V)
-    norms = [norm for _, norm in visited]
-    measures = {}
-    if rises:
-        measures["objective_rise"] = max(rises)
-        measures["gradient_rise"] = float((np.array(norms[1:]) / norms[:-1]).max())
-    return from_covariance(
-        "COA",
-        problem,
-        np.eye(problem.workload.d),
-        operator,
-        scipy.linalg.inv(point.X),
-        iterations=iterations,
-        converged=gap <= tol,
-        timed_out=stop is Stop.TIMED_OUT and gap > tol,
-        notes={"total_error_gap": gap},
-        measures=measures,
-        trace=traced([cost for cost, _ in visited], gradient_norm=norms),
-    )
 
+    name = "COA"
+    source = "KDD'16, Algorithms 1-3"
+    presets: ClassVar = {
+        "published": {"homotopy": False, "theta": 1e-3, "tol": 0.0, "max_iterations": 30}
+    }
+    revision = 2
 
-def work(m: int, d: int, *, max_iterations: int = 1000) -> Work:
-    """Estimated work: up to 300 Newton steps, each a few products of d x d matrices."""
-    steps = min(max_iterations, 300)
-    return Work(flops=4e8 + 40.0 * steps * d**3, bytes=100.0 * d * d)
+    max_iterations: Count = 1000
+    cg_steps: Annotated[int, Bounds(ge=1)] = 5
+    homotopy: bool = True
+    theta: Positive = 1e-10
 
+    def on_matrix(self, problem: Problem) -> Solution:
+        """The solution of Algorithm 3.
 
-MECHANISM = Mechanism.of(
-    "COA",
-    solve,
-    source="KDD'16, Algorithms 1-3",
-    presets={"published": {"homotopy": False, "theta": 1e-3, "tol": 0.0, "max_iterations": 30}},
-    work=work,
-    revision=2,
-)
+        Its ``measures`` are the largest factors by which a single step multiplied the objective
+        (with θ) and the norm of the gradient.
+        """
+        stopping = self.stopping()
+        stop: Stop | None = None
+        operator = problem.workload.operator
+        gram = operator.gram(np.ones(problem.workload.m))
+        unit = float(np.trace(gram)) / len(gram)
+        V = gram / unit
+        X, inverse, iterations = np.eye(len(V)), np.eye(len(V)), 0
+        visited: list[tuple[float, float]] = []
+        rises: list[float] = []
+        for current in _thetas(self.theta, self.homotopy):
+            point = _with_inverse(X, inverse, V, current)
+            visited = visited or [point.measured(unit)]
+            while (stop := stopping.spent(iterations)) is None:
+                direction = _newton_direction(point, self.cg_steps)
+                slope = inner(point.gradient, direction)
+                if current > self.theta and -slope <= _STAGE_TOLERANCE * point.objective:
+                    break
+                if (
+                    -slope <= max(self.tol, _ROUNDING) * point.objective
+                    and _gap(point, V) <= self.tol
+                ):
+                    break
+                moved = sufficient_decrease(
+                    partial(_along, point, direction, V, current),
+                    lambda moved: moved.objective,
+                    point.objective,
+                    slope,
+                    sufficient=_SIGMA,
+                    shrink=_BETA,
+                    least=_SMALLEST_STEP,
+                )
+                if moved is None:
+                    break
+                rises.append(moved.objective / point.objective)
+                point, iterations = moved, iterations + 1
+                visited.append(point.measured(unit))
+            X, inverse = point.X, point.inverse
+        gap = _gap(point, V)
+        norms = [norm for _, norm in visited]
+        measures = {}
+        if rises:
+            measures["objective_rise"] = max(rises)
+            measures["gradient_rise"] = float((np.array(norms[1:]) / norms[:-1]).max())
+        return from_covariance(
+            self.name,
+            problem,
+            np.eye(problem.workload.d),
+            operator,
+            scipy.linalg.inv(point.X),
+            iterations=iterations,
+            converged=gap <= self.tol,
+            timed_out=stop is Stop.TIMED_OUT and gap > self.tol,
+            notes={"total_error_gap": gap},
+            measures=measures,
+            trace=traced([cost for cost, _ in visited], gradient_norm=norms),
+        )
+
+    def work(self, size: ProblemSize) -> Work:
+        """Up to 300 Newton steps, each a few products of d x d matrices."""
+        d = size.d
+        steps = min(self.max_iterations, 300)
+        return Work(flops=4e8 + 40.0 * steps * d**3, bytes=100.0 * d * d)

@@ -25,7 +25,7 @@ of least squares.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import scipy
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError, OptionError
-from solvers.mechanism import Mechanism, Work
+from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.noise.release import Release
 from solvers.privacy.budget import MeasuredBudget
 from solvers.problem import Problem
@@ -236,26 +236,15 @@ class MeasuredError(Release):
         )
 
 
-def solve(
-    problem: Problem,
-    *,
-    data: str = "social-network",
-    data_seed: Seed = 0,
-    epsilon: Positive = 0.1,
-    share: Share = 0.25,
-    partition_noise: Literal["proven", "published"] = "proven",
-    draws: Annotated[int, Bounds(ge=2, le=LARGEST_SIZE)] = 20,
-    seed: Seed = 0,
-    time_limit: Seconds | None = None,
-) -> Solution:
+@dataclass(frozen=True)
+class DAWA(Mechanism):
     """Data- and workload-aware: a noisy partition, then a weighted tree of ranges; pure ε.
 
-    The errors are mean squared errors on one histogram, over random partitions.
+    The errors are mean squared errors on one histogram over the ordered cells, over random
+    partitions.
 
-    Parameters
+    Attributes
     ----------
-    problem : Problem
-        The workload, over ordered cells, and its targets.
     data : str
         The name of a histogram in `workloads.histograms.RULES`.
     data_seed : int
@@ -273,67 +262,72 @@ def solve(
         Seed of the draws.
     time_limit : float, optional
         Seconds after which no more partitions are drawn; at least two are always drawn.
-
-    Returns
-    -------
-    Solution
-        Its noise is a `MeasuredError`. Its measures are the standard error of the average squared
-        error, and the mean number of buckets.
-
-    Raises
-    ------
-    OptionError
-        If there is no such histogram.
-    NotApplicableError
-        If there are more than `LARGEST_DOMAIN` cells.
     """
-    if problem.workload.d > LARGEST_DOMAIN:
-        raise NotApplicableError(
-            f"DAWA: {problem.workload.d} cells; it compares all their intervals, and takes at "
-            f"most {LARGEST_DOMAIN}"
+
+    name = "DAWA"
+    source = "Li, Hay and Miklau, PVLDB 7(5), 2014"
+    presets: ClassVar = {"published": {"partition_noise": "published"}}
+    revision = 2
+
+    data: str = "social-network"
+    data_seed: Seed = 0
+    epsilon: Positive = 0.1
+    share: Share = 0.25
+    partition_noise: Literal["proven", "published"] = "proven"
+    draws: Annotated[int, Bounds(ge=2, le=LARGEST_SIZE)] = 20
+    seed: Seed = 0
+    time_limit: Seconds | None = None
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """The errors at ε, as a `MeasuredError`.
+
+        The measures are the standard error of the average squared error, and the mean number of
+        buckets.
+
+        Raises
+        ------
+        OptionError
+            If there is no such histogram.
+        NotApplicableError
+            If there are more than `LARGEST_DOMAIN` cells.
+        """
+        if problem.workload.d > LARGEST_DOMAIN:
+            raise NotApplicableError(
+                f"DAWA: {problem.workload.d} cells; it compares all their intervals, and takes at "
+                f"most {LARGEST_DOMAIN}"
+            )
+        try:
+            x = histograms.make(self.data, problem.workload.d, self.data_seed)
+        except WorkloadError as error:
+            raise OptionError(f"DAWA: {error}") from None
+        deadline, rng = Deadline.after(self.time_limit), np.random.default_rng(self.seed)
+        queries, costs = problem.workload.dense, deviations(x)
+        first, second = self.share * self.epsilon, (1 - self.share) * self.epsilon
+        drawn: list[Array] = []
+        while len(drawn) < 2 or (len(drawn) < self.draws and not deadline.passed):
+            noisy = COSTS[self.partition_noise](costs, first, second, rng)
+            starts = least_cost_partition(noisy, x.size)
+            errors = expected_squared_errors(queries, x, starts, second)
+            drawn.append(np.append(errors, starts.size))
+        table = np.array(drawn)
+        errors, averages = table[:, :-1].mean(axis=0), table[:, :-1].mean(axis=1)
+        ratio = float(np.max(errors / problem.targets))
+        return Solution(
+            self.name,
+            problem,
+            MeasuredError(errors, MeasuredBudget(float(self.epsilon), ratio)),
+            iterations=len(drawn),
+            timed_out=len(drawn) < self.draws,
+            converged=len(drawn) >= self.draws,
+            measures={
+                "average_squared_error_deviation": float(averages.std(ddof=1) / len(drawn) ** 0.5),
+                "buckets": float(table[:, -1].mean()),
+            },
+            notes={"data": histograms.RULES[self.data]},
         )
-    try:
-        x = histograms.make(data, problem.workload.d, data_seed)
-    except WorkloadError as error:
-        raise OptionError(f"DAWA: {error}") from None
-    deadline, rng = Deadline.after(time_limit), np.random.default_rng(seed)
-    queries, costs = problem.workload.dense, deviations(x)
-    first, second = share * epsilon, (1 - share) * epsilon
-    drawn: list[Array] = []
-    while len(drawn) < 2 or (len(drawn) < draws and not deadline.passed):
-        noisy = COSTS[partition_noise](costs, first, second, rng)
-        starts = least_cost_partition(noisy, x.size)
-        errors = expected_squared_errors(queries, x, starts, second)
-        drawn.append(np.append(errors, starts.size))
-    table = np.array(drawn)
-    errors, averages = table[:, :-1].mean(axis=0), table[:, :-1].mean(axis=1)
-    ratio = float(np.max(errors / problem.targets))
-    return Solution(
-        "DAWA",
-        problem,
-        MeasuredError(errors, MeasuredBudget(float(epsilon), ratio)),
-        iterations=len(drawn),
-        timed_out=len(drawn) < draws,
-        converged=len(drawn) >= draws,
-        measures={
-            "average_squared_error_deviation": float(averages.std(ddof=1) / len(drawn) ** 0.5),
-            "buckets": float(table[:, -1].mean()),
-        },
-        notes={"data": histograms.RULES[data]},
-    )
 
-
-def work(m: int, d: int, *, draws: int = 20) -> Work:
-    """Estimated work: for each draw, a hierarchy over d/2 buckets and the errors of all queries."""
-    flops = 1e8 + 2.0 * d * d + draws * (5e7 + 2.0 * m * d + 4.0 * (m + 10) * (d / 2) ** 2)
-    return Work(flops=flops, bytes=8.0 * (d * d + 2 * m * d))
-
-
-MECHANISM = Mechanism.of(
-    "DAWA",
-    solve,
-    source="Li, Hay and Miklau, PVLDB 7(5), 2014",
-    presets={"published": {"partition_noise": "published"}},
-    work=work,
-    revision=2,
-)
+    def work(self, size: ProblemSize) -> Work:
+        """For each draw, a hierarchy over d/2 buckets and the errors of all queries."""
+        m, d = size.m, size.d
+        flops = 1e8 + 2.0 * d * d + self.draws * (5e7 + 2.0 * m * d + 4.0 * (m + 10) * (d / 2) ** 2)
+        return Work(flops=flops, bytes=8.0 * (d * d + 2 * m * d))

@@ -1,5 +1,6 @@
 """A mechanism that the user gives as a Python function."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from solvers.errors import OptionError, SolveFailedError
@@ -13,29 +14,41 @@ from workloads.parameters import CodeName
 _NONE = CodeName("")
 
 
-def solve(
-    problem: Problem, *, function: CodeName = _NONE, arguments: dict[str, Any] | None = None
-) -> Solution:
+@dataclass(frozen=True)
+class EntryPoint(Mechanism):
     """Your own Python function, named as module:function; its answers are verified.
 
-    Raises
-    ------
-    OptionError
-        If there is no such function, or the function does not accept the arguments.
-    SolveFailedError
-        If the function raises an error, or its answer is not a verifiable mechanism for the
-        workload.
+    Attributes
+    ----------
+    function : str
+        The function's name; no other mechanism calls a function that an experiment names.
+    arguments : dict, optional
+        Its keyword arguments.
     """
-    try:
-        answer = user_code.call(
-            "mechanism 'entry-point'", function, problem, arguments=arguments or {}
-        )
-    except user_code.CallFailedError as error:
-        raise SolveFailedError(str(error)) from error.__cause__
-    except WorkloadError as error:
-        raise OptionError(str(error)) from error.__cause__
-    return verified_solution(function, problem, answer)
 
+    name = "entry-point"
+    runs_code = True
 
-MECHANISM = Mechanism.of("entry-point", solve, runs_code=True)
-"""The only mechanism that calls a function named in an experiment."""
+    function: CodeName = _NONE
+    arguments: dict[str, Any] | None = None
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """The verified answer of the function.
+
+        Raises
+        ------
+        OptionError
+            If there is no such function, or the function does not accept the arguments.
+        SolveFailedError
+            If the function raises an error, or its answer is not a verifiable mechanism for the
+            workload.
+        """
+        try:
+            answer = user_code.call(
+                "mechanism 'entry-point'", self.function, problem, arguments=self.arguments or {}
+            )
+        except user_code.CallFailedError as error:
+            raise SolveFailedError(str(error)) from error.__cause__
+        except WorkloadError as error:
+            raise OptionError(str(error)) from error.__cause__
+        return verified_solution(self.function, problem, answer)

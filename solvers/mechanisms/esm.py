@@ -32,14 +32,14 @@ from functools import partial
 import numpy as np
 import scipy
 
-from solvers.dual.iteration import Deadline, Stop, Stopping, sufficient_decrease
-from solvers.mechanism import Mechanism, Work
+from solvers.dual.iteration import Stop, sufficient_decrease
+from solvers.mechanism import Iterative, ProblemSize, Work
 from solvers.noise.verification import from_right_inverse
 from solvers.problem import Problem
 from solvers.problem.row_space import inverse_if_positive, singular_rows
 from solvers.solution import Solution
 from workloads.operators import Array, Explicit
-from workloads.parameters import Count, Positive, Seconds
+from workloads.parameters import Count, Positive
 
 _MEMORY = 10
 _SUFFICIENT = 1e-4
@@ -108,69 +108,6 @@ class Point:
     shares: Array
 
 
-def solve(
-    problem: Problem,
-    *,
-    tol: Positive = 1e-2,
-    max_iterations: Count = 2000,
-    time_limit: Seconds | None = None,
-) -> Solution:
-    """Exponential smoothing mechanism: least total error, with a soft maximum for the privacy cost.
-
-    Parameters
-    ----------
-    problem : Problem
-        The workload and the targets; the targets only scale the noise.
-    tol : float
-        Certified relative gap of the total error at which to stop, above 0.
-    max_iterations : int
-        Largest number of gradient steps.
-
-    Returns
-    -------
-    Solution
-        Its ``notes["total_error_gap"]`` is the certified relative gap of its total error.
-    """
-    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-    singular, rows = singular_rows(problem.workload.matrix)
-    singular = singular / singular[0]
-    # the best Y if all cells have equal weights
-    eigenvalues = singular / float((singular @ np.square(rows)).max())
-    smoothing = tol / (2 * np.log(max(rows.shape[1], 2)))
-    program = Smoothed(singular, rows, smoothing, _RELATIVE_FLOOR * float(eigenvalues.min()))
-    first = _point(program, np.diag(eigenvalues), np.diag(1 / eigenvalues))
-    visits = descend(program, first)
-    best, lower, iterations = first, program.lower_bound(first.shares), 0
-    while (stop := stopping.reason(lower, best.exact, iterations)) is None:
-        point = next(visits, None)
-        if point is None:
-            stop = Stop.STALLED
-            break
-        iterations += 1
-        best = min(best, point, key=lambda at: at.exact)
-        if iterations % _BETWEEN_CERTIFICATES == 0:
-            lower = max(lower, program.lower_bound(point.shares))
-    # the strategy: its Gram matrix is PᵀYP
-    factor = scipy.linalg.cholesky(best.Y, lower=True, check_finite=False)
-    noise = from_right_inverse(
-        "ESM",
-        problem,
-        factor.T @ rows,
-        scipy.linalg.solve_triangular(factor, rows, lower=True, check_finite=False).T,
-        Explicit(rows),
-        Explicit(problem.workload.dense @ rows.T),
-    )
-    return Solution(
-        "ESM",
-        problem,
-        noise.met("ESM", problem.targets),
-        iterations=iterations,
-        converged=stop is Stop.CONVERGED,
-        timed_out=stop is Stop.TIMED_OUT,
-        notes={"total_error_gap": best.exact / lower - 1},
-    )
-
-
 def descend(program: Smoothed, at: Point) -> Iterator[Point]:
     """Yield the points that the descent visits after ``at``, until no step is acceptable."""
     step = 1 / float(np.abs(at.gradient).max())
@@ -215,11 +152,62 @@ def _point(program: Smoothed, Y: Array, inverse: Array) -> Point:
     return Point(Y, inverse, (gradient + gradient.T) / 2, soft * error, exact, shares)
 
 
-def work(m: int, d: int) -> Work:
-    """Estimated work: about four hundred d x d gradients, fewer on small domains."""
-    return Work(flops=6.0 * m * d**2 + 400 * 12.0 * d**3, bytes=8.0 * (14 * d**2 + 2 * m * d))
+@dataclass(frozen=True)
+class ESM(Iterative):
+    """Exponential smoothing mechanism: least total error, with a soft maximum for the privacy cost.
 
+    The targets only scale the noise. The solve stops at a certified relative gap of the total
+    error, ``notes["total_error_gap"]`` of the solution.
+    """
 
-MECHANISM = Mechanism.of(
-    "ESM", solve, source="Yuan et al., PVLDB 5(11), 2012, appendix; KDD'16, eq. (6)", work=work
-)
+    name = "ESM"
+    source = "Yuan et al., PVLDB 5(11), 2012, appendix; KDD'16, eq. (6)"
+
+    tol: Positive = 1e-2
+    max_iterations: Count = 2000
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """The best of the points that the descent visits."""
+        stopping = self.stopping()
+        singular, rows = singular_rows(problem.workload.matrix)
+        singular = singular / singular[0]
+        # the best Y if all cells have equal weights
+        eigenvalues = singular / float((singular @ np.square(rows)).max())
+        smoothing = self.tol / (2 * np.log(max(rows.shape[1], 2)))
+        program = Smoothed(singular, rows, smoothing, _RELATIVE_FLOOR * float(eigenvalues.min()))
+        first = _point(program, np.diag(eigenvalues), np.diag(1 / eigenvalues))
+        visits = descend(program, first)
+        best, lower, iterations = first, program.lower_bound(first.shares), 0
+        while (stop := stopping.reason(lower, best.exact, iterations)) is None:
+            point = next(visits, None)
+            if point is None:
+                stop = Stop.STALLED
+                break
+            iterations += 1
+            best = min(best, point, key=lambda at: at.exact)
+            if iterations % _BETWEEN_CERTIFICATES == 0:
+                lower = max(lower, program.lower_bound(point.shares))
+        # the strategy: its Gram matrix is PᵀYP
+        factor = scipy.linalg.cholesky(best.Y, lower=True, check_finite=False)
+        noise = from_right_inverse(
+            self.name,
+            problem,
+            factor.T @ rows,
+            scipy.linalg.solve_triangular(factor, rows, lower=True, check_finite=False).T,
+            Explicit(rows),
+            Explicit(problem.workload.dense @ rows.T),
+        )
+        return Solution(
+            self.name,
+            problem,
+            noise.met(self.name, problem.targets),
+            iterations=iterations,
+            converged=stop is Stop.CONVERGED,
+            timed_out=stop is Stop.TIMED_OUT,
+            notes={"total_error_gap": best.exact / lower - 1},
+        )
+
+    def work(self, size: ProblemSize) -> Work:
+        """About four hundred d x d gradients, fewer on small domains."""
+        m, d = size.m, size.d
+        return Work(flops=6.0 * m * d**2 + 400 * 12.0 * d**3, bytes=8.0 * (14 * d**2 + 2 * m * d))

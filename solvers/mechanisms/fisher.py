@@ -11,48 +11,19 @@ The paper's covariance for Problem 3 has a factor of 2 that the proof does not s
 (docs/fisher.md). This factor has no effect here, because the targets determine the scale.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from solvers.dual.programs import Weights
 from solvers.dual.spectrum import TIGHTEST_TOL, spectrum
-from solvers.forms.kronecker import Multiplicative
-from solvers.forms.orbits.on_orbits import OnOrbits
+from solvers.forms.kronecker import Product, multiply
 from solvers.forms.orbits.orbit_noise import AnyOrbits, inner_noise
-from solvers.mechanism import Mechanism, Work
+from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.noise.information import gaussian_entropy
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import inner_factorisation
-
-
-def solve(problem: Problem) -> Solution:
-    """Gaussian noise of least Fisher information, covariance ~ (W Wᵀ)^(1/2).
-
-    The noise lies in the range of W; one factorisation gives its covariance. The measure
-    ``cramer_rao_bound`` is the trace of the pseudo-inverse of the Fisher information: the least
-    total squared error of an unbiased estimate of x's projection on the row space of W, which is x
-    itself if W has rank d. ``cramer_rao_ratio`` is this bound over the total variance; this ratio
-    does not depend on the scale, and is the ratio of privacy to quality in the paper's Example 4.
-    For a single query there is also the ``noise_entropy``, in bits.
-    """
-    factors = problem.factors
-    equal = np.ones(factors.cells)
-    spectra = spectrum(factors, equal, problem.targets, TIGHTEST_TOL)
-    noise = inner_factorisation("fisher", problem, equal, spectra)
-    solution = Solution("fisher", problem, noise)
-    eigenvalues = spectra.singular
-    spread = float(eigenvalues.sum() * (1 / eigenvalues).sum())
-    return _with_measures(solution, spread / noise.fisher_information, problem.workload.m)
-
-
-def on_orbits(orbits: AnyOrbits) -> Solution:
-    """The noise of least Fisher information on orbits."""
-    point = orbits.at(Weights(orbits.cell_shares, orbits.targets * orbits.copy_shares))
-    noise = inner_noise("fisher", orbits, point)
-    solution = Solution("fisher", orbits.problem, noise)
-    return _with_measures(solution, noise.inverse_trace, orbits.problem.workload.m)
 
 
 def _with_measures(solution: Solution, bound: float, queries: int) -> Solution:
@@ -67,18 +38,44 @@ def _with_measures(solution: Solution, bound: float, queries: int) -> Solution:
     return replace(solution, measures=measures)
 
 
-def work(m: int, d: int) -> Work:
-    """Estimated work: one factorisation."""
-    return Work(flops=30.0 * d**3 + 2.0 * m * d * d, bytes=48.0 * d * d + 24.0 * m * d)
+@dataclass(frozen=True)
+class Fisher(Mechanism):
+    """Gaussian noise of least Fisher information, covariance ~ (W Wᵀ)^(1/2).
 
+    The noise lies in the range of W; one factorisation gives its covariance. The measure
+    ``cramer_rao_bound`` is the trace of the pseudo-inverse of the Fisher information: the least
+    total squared error of an unbiased estimate of x's projection on the row space of W, which is x
+    itself if W has rank d. ``cramer_rao_ratio`` is this bound over the total variance; this ratio
+    does not depend on the scale, and is the ratio of privacy to quality in the paper's Example 4.
+    For a single query there is also the ``noise_entropy``, in bits.
+    """
 
-MECHANISM = Mechanism.of(
-    "fisher",
-    solve,
-    source="Farokhi and Sandberg, Corollary 6",
-    work=work,
-    variants=(
-        OnOrbits(on_orbits),
-        Multiplicative(measures={"cramer_rao_bound": 1, "cramer_rao_ratio": 0}),
-    ),
-)
+    name = "fisher"
+    source = "Farokhi and Sandberg, Corollary 6"
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """The inner solution of the dual at equal column weights."""
+        factors = problem.factors
+        equal = np.ones(factors.cells)
+        spectra = spectrum(factors, equal, problem.targets, TIGHTEST_TOL)
+        noise = inner_factorisation(self.name, problem, equal, spectra)
+        solution = Solution(self.name, problem, noise)
+        eigenvalues = spectra.singular
+        spread = float(eigenvalues.sum() * (1 / eigenvalues).sum())
+        return _with_measures(solution, spread / noise.fisher_information, problem.workload.m)
+
+    def on_orbits(self, orbits: AnyOrbits) -> Solution:
+        """The noise of least Fisher information on orbits."""
+        point = orbits.at(Weights(orbits.cell_shares, orbits.targets * orbits.copy_shares))
+        noise = inner_noise(self.name, orbits, point)
+        solution = Solution(self.name, orbits.problem, noise)
+        return _with_measures(solution, noise.inverse_trace, orbits.problem.workload.m)
+
+    def on_factors(self, product: Product) -> Solution:
+        """The product of the factors' solutions."""
+        return multiply(self, product, {"cramer_rao_bound": 1, "cramer_rao_ratio": 0})
+
+    def work(self, size: ProblemSize) -> Work:
+        """One factorisation."""
+        m, d = size.m, size.d
+        return Work(flops=30.0 * d**3 + 2.0 * m * d * d, bytes=48.0 * d * d + 24.0 * m * d)

@@ -7,6 +7,8 @@ the optimum of the paper's Problem 2 for a single query (Corollary 3), and for o
 for which the Laplacian separates. Bounded noise has no finite ε.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy
 
@@ -26,71 +28,6 @@ REASON = (
 )
 
 _ORTHOGONALITY = 1e-9
-
-
-def solve(problem: Problem, *, on: Place = QUERIES, slope: float = 0.0) -> Solution:
-    """Noise of least Fisher information on a box, with the density cos²; no finite ε.
-
-    Independent noise on every query, or on every cell of x, centred at zero.
-
-    Parameters
-    ----------
-    on : {"queries", "data"}
-        Where the noise is added. With noise on the queries, the queries must be orthogonal.
-    slope : float
-        The logarithmic slope p'(x)/p(x) of Corollary 4's weight p, times the width of the box; the
-        same for every cell. With noise on the queries it must be 0.
-
-    Returns
-    -------
-    Solution
-        Its measures are the trace of the Fisher information about x and the Cramér-Rao bound on the
-        total squared error of an unbiased estimate of x. With noise on the queries, the bound is
-        for the part of x that the queries determine. With noise on a single query there is also
-        the ``noise_entropy``, in bits.
-
-    Raises
-    ------
-    NotApplicableError
-        If the noise is on queries that are not orthogonal: no closed form is known.
-    OptionError
-        If ``slope`` is not finite, or not 0 with noise on the queries.
-    """
-    mean = CosineSquared(-0.5, 0.5, slope).mean
-    source = CosineSquared(-0.5 - mean, 0.5 - mean, slope)
-    m, d = problem.workload.shape
-    squares = problem.workload.operator.squared_row_norms()
-    if on == DATA:
-        widths = np.sqrt([1.0 / (source.variance * np.max(squares / problem.targets))])
-        decoder = scaled_rows(problem.workload.matrix, np.full(m, widths[0]))
-        measures = {
-            "fisher_information": d * source.fisher_information / widths[0] ** 2,
-            "cramer_rao_bound": d * widths[0] ** 2 / source.fisher_information,
-        }
-    elif slope != 0:
-        raise OptionError(
-            f"fisher-bounded: slope {slope:g} with noise on the queries; the weight of "
-            "Corollary 4 is on the data vector, so set on: data"
-        )
-    else:
-        _check_orthogonal(problem)
-        widths = np.sqrt(problem.targets / source.variance)
-        decoder = scipy.sparse.csr_array(scipy.sparse.diags_array(widths))
-        information = source.fisher_information / np.square(widths) * squares
-        measures = {
-            "fisher_information": float(information.sum()),
-            "cramer_rao_bound": float((1 / information[information > 0]).sum()),
-        }
-        if m == 1:
-            measures["noise_entropy"] = source.entropy + float(np.log2(widths[0]))
-    sides = {"narrowest_side": float(widths.min()), "widest_side": float(widths.max())}
-    return Solution(
-        "fisher-bounded",
-        problem,
-        IndependentNoise(decoder, source, NoBudget(REASON)),
-        measures=measures,
-        notes={"no_finite_epsilon": REASON, **sides},
-    )
 
 
 def _check_orthogonal(problem: Problem) -> None:
@@ -113,6 +50,74 @@ def _check_orthogonal(problem: Problem) -> None:
         )
 
 
-MECHANISM = Mechanism.of(
-    "fisher-bounded", solve, source="Farokhi and Sandberg, Corollaries 1, 3 and 4"
-)
+@dataclass(frozen=True)
+class FisherBounded(Mechanism):
+    """Noise of least Fisher information on a box, with the density cos²; no finite ε.
+
+    Independent noise on every query, or on every cell of x, centred at zero.
+
+    Attributes
+    ----------
+    on : {"queries", "data"}
+        Where the noise is added. With noise on the queries, the queries must be orthogonal.
+    slope : float
+        The logarithmic slope p'(x)/p(x) of Corollary 4's weight p, times the width of the box; the
+        same for every cell. With noise on the queries it must be 0.
+    """
+
+    name = "fisher-bounded"
+    source = "Farokhi and Sandberg, Corollaries 1, 3 and 4"
+
+    on: Place = QUERIES
+    slope: float = 0.0
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """The noise on the largest box that meets the targets.
+
+        The measures are the trace of the Fisher information about x and the Cramér-Rao bound on the
+        total squared error of an unbiased estimate of x. With noise on the queries, the bound is
+        for the part of x that the queries determine. With noise on a single query there is also
+        the ``noise_entropy``, in bits.
+
+        Raises
+        ------
+        NotApplicableError
+            If the noise is on queries that are not orthogonal: no closed form is known.
+        OptionError
+            If ``slope`` is not finite, or not 0 with noise on the queries.
+        """
+        mean = CosineSquared(-0.5, 0.5, self.slope).mean
+        source = CosineSquared(-0.5 - mean, 0.5 - mean, self.slope)
+        m, d = problem.workload.shape
+        squares = problem.workload.operator.squared_row_norms()
+        if self.on == DATA:
+            widths = np.sqrt([1.0 / (source.variance * np.max(squares / problem.targets))])
+            decoder = scaled_rows(problem.workload.matrix, np.full(m, widths[0]))
+            measures = {
+                "fisher_information": d * source.fisher_information / widths[0] ** 2,
+                "cramer_rao_bound": d * widths[0] ** 2 / source.fisher_information,
+            }
+        elif self.slope != 0:
+            raise OptionError(
+                f"fisher-bounded: slope {self.slope:g} with noise on the queries; the weight of "
+                "Corollary 4 is on the data vector, so set on: data"
+            )
+        else:
+            _check_orthogonal(problem)
+            widths = np.sqrt(problem.targets / source.variance)
+            decoder = scipy.sparse.csr_array(scipy.sparse.diags_array(widths))
+            information = source.fisher_information / np.square(widths) * squares
+            measures = {
+                "fisher_information": float(information.sum()),
+                "cramer_rao_bound": float((1 / information[information > 0]).sum()),
+            }
+            if m == 1:
+                measures["noise_entropy"] = source.entropy + float(np.log2(widths[0]))
+        sides = {"narrowest_side": float(widths.min()), "widest_side": float(widths.max())}
+        return Solution(
+            self.name,
+            problem,
+            IndependentNoise(decoder, source, NoBudget(REASON)),
+            measures=measures,
+            notes={"no_finite_epsilon": REASON, **sides},
+        )

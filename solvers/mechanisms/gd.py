@@ -21,15 +21,15 @@ The paper gives no further details. The choices that it leaves open are made as 
 """
 
 import math
-from dataclasses import replace
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from solvers.dual import programs as dual
-from solvers.dual.iteration import Deadline, Stop, Stopping, traced
+from solvers.dual.iteration import Stop, Stopping, traced
 from solvers.dual.programs import Weights
-from solvers.mechanism import Mechanism, Work
+from solvers.mechanism import Iterative, ProblemSize, Work
 from solvers.problem import Problem
 from solvers.soft_max import basis as bases
 from solvers.soft_max.newton_cg import line_search
@@ -37,7 +37,7 @@ from solvers.soft_max.objective import Model, SoftMax
 from solvers.solution import Solution
 from solvers.strategy import from_covariance
 from workloads.operators.blas import inner
-from workloads.parameters import Bounds, Count, NotNegative, Positive, Seconds, Share
+from workloads.parameters import Bounds, Count, NotNegative, Positive, Share
 
 _OPTIMUM = 16.0
 """Δ² at the optimum in the units of the descent."""
@@ -46,25 +46,20 @@ _ASIDE = 1e-4
 """Relative gap to which the dual is solved for the lower bound if ``tol`` is 0."""
 
 
-def solve(
-    problem: Problem,
-    *,
-    tol: NotNegative = 1e-3,
-    mu: Annotated[float, Bounds(gt=1, lt=math.inf)] = 2.0,
-    nttol: Positive = 1e-3,
-    softmax_tol: NotNegative = 1e-3,
-    sigma: Share = 0.01,
-    beta: Share = 0.5,
-    basis: str = "paper",
-    max_iterations: Count = 100_000,
-    time_limit: Seconds | None = None,
-) -> Solution:
+def _cost(at: bases.FixedIterate) -> float:
+    """Δ² of the covariance when the targets are just met, in the units of the descent."""
+    return float(at.profile.max() * at.ratios.max())
+
+
+@dataclass(frozen=True)
+class GD(Iterative):
     """Gradient descent on the soft maxima of privacy cost and of variance ratios.
 
-    Parameters
+    The solve stops at a certified relative gap of Δ²; with a ``tol`` of 0, only Algorithm 1's rules
+    are used.
+
+    Attributes
     ----------
-    tol : float
-        Certified relative gap of Δ² at which to stop; with 0, only Algorithm 1's rules are used.
     mu : float
         MU: the factor by which the sharpness t grows.
     nttol : float
@@ -75,80 +70,82 @@ def solve(
         Constant of the sufficient decrease, and shrinking factor, of the line search.
     basis : str
         The name of the basis B in `solvers.soft_max.basis`.
-    max_iterations : int
-        Largest number of gradient steps.
-
-    Returns
-    -------
-    Solution
-        Its ``notes`` give the basis and the last t.
-
-    Raises
-    ------
-    OptionError
-        If an option is out of its range.
     """
-    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-    stop: Stop | None = None
-    chosen = bases.factor(problem, basis)
-    aside = Stopping(tol / 2 or _ASIDE, deadline=stopping.deadline)
-    proof = dual.optimum(problem.factors, aside)
-    unit = proof.lower / _OPTIMUM
-    objective = SoftMax(np.zeros(problem.workload.m))
-    # the workload divided by the square root of the unit, in a basis whose largest entry is 1
-    largest = float(np.abs(chosen.basis).max())
-    shrunk = chosen.representation * (largest / np.sqrt(unit))
-    scaled = chosen._replace(basis=chosen.basis / largest, representation=shrunk)
-    at = bases.first_in_basis(problem, scaled, np.eye(len(chosen.basis)))
-    best, costs = at, [_cost(at)]
-    settled, ended = False, False
-    while not ended and (stop := stopping.spent(len(costs) - 1)) is None:
-        if settled:
-            objective = objective.sharpened(mu * objective.t1, mu * objective.t2)
-        model = Model(objective, at)
-        slope = -inner(model.gradient, model.gradient)
-        settled = -slope < nttol
-        if not settled:
-            ray = model.ray(-model.gradient)
-            moved = line_search(objective, at, ray, slope, sigma=sigma, beta=beta)
-            if moved is None:
-                break
-            at = moved
-        costs.append(_cost(at))
-        best = at if costs[-1] < _cost(best) else best
-        ended = _cost(best) <= (1 + tol) * _OPTIMUM
-        ended |= tol == 0 and settled and sum(problem.workload.shape) / objective.t1 < softmax_tol
-    solution = from_covariance(
-        "GD",
-        problem,
-        chosen.basis,
-        chosen.representation,
-        best.covariance,
-        known_lower_bound=proof.lower,
-        weights=Weights(proof.proof.p, proof.proof.q),
-        iterations=len(costs) - 1,
-        timed_out=stop is Stop.TIMED_OUT,
-        notes={"basis": chosen.kind, "t": objective.t1},
-        trace=traced([c * unit for c in costs], [proof.lower] * len(costs)),
-    )
-    return replace(solution, converged=solution.squared_privacy_cost <= (1 + tol) * proof.lower)
 
+    name = "GD"
+    source = "arXiv v1, section 7.1.2, Table 3, on its Problem 4"
+    presets: ClassVar = {"published": {"tol": 0.0}}
 
-def _cost(at: bases.FixedIterate) -> float:
-    """Δ² of the covariance when the targets are just met, in the units of the descent."""
-    return float(at.profile.max() * at.ratios.max())
+    tol: NotNegative = 1e-3
+    max_iterations: Count = 100_000
+    mu: Annotated[float, Bounds(gt=1, lt=math.inf)] = 2.0
+    nttol: Positive = 1e-3
+    softmax_tol: NotNegative = 1e-3
+    sigma: Share = 0.01
+    beta: Share = 0.5
+    basis: str = "paper"
 
+    def on_matrix(self, problem: Problem) -> Solution:
+        """The best covariance of the descent; the notes give the basis and the last t.
 
-def work(m: int, d: int) -> Work:
-    """Estimated work: a thousand gradients, each with a few trial steps."""
-    step = 4.0 * d**3 + 2.0 * m * d**2
-    return Work(flops=1000 * step, bytes=8.0 * (10 * d**2 + 3 * m * d))
+        Raises
+        ------
+        OptionError
+            If there is no such basis.
+        """
+        stopping = self.stopping()
+        stop: Stop | None = None
+        chosen = bases.factor(problem, self.basis)
+        aside = Stopping(self.tol / 2 or _ASIDE, deadline=stopping.deadline)
+        proof = dual.optimum(problem.factors, aside)
+        unit = proof.lower / _OPTIMUM
+        objective = SoftMax(np.zeros(problem.workload.m))
+        # the workload divided by the square root of the unit, in a basis whose largest entry is 1
+        largest = float(np.abs(chosen.basis).max())
+        shrunk = chosen.representation * (largest / np.sqrt(unit))
+        scaled = chosen._replace(basis=chosen.basis / largest, representation=shrunk)
+        at = bases.first_in_basis(problem, scaled, np.eye(len(chosen.basis)))
+        best, costs = at, [_cost(at)]
+        settled, ended = False, False
+        while not ended and (stop := stopping.spent(len(costs) - 1)) is None:
+            if settled:
+                objective = objective.sharpened(self.mu * objective.t1, self.mu * objective.t2)
+            model = Model(objective, at)
+            slope = -inner(model.gradient, model.gradient)
+            settled = -slope < self.nttol
+            if not settled:
+                ray = model.ray(-model.gradient)
+                moved = line_search(objective, at, ray, slope, sigma=self.sigma, beta=self.beta)
+                if moved is None:
+                    break
+                at = moved
+            costs.append(_cost(at))
+            best = at if costs[-1] < _cost(best) else best
+            ended = _cost(best) <= (1 + self.tol) * _OPTIMUM
+            ended |= (
+                self.tol == 0
+                and settled
+                and sum(problem.workload.shape) / objective.t1 < self.softmax_tol
+            )
+        solution = from_covariance(
+            self.name,
+            problem,
+            chosen.basis,
+            chosen.representation,
+            best.covariance,
+            known_lower_bound=proof.lower,
+            weights=Weights(proof.proof.p, proof.proof.q),
+            iterations=len(costs) - 1,
+            timed_out=stop is Stop.TIMED_OUT,
+            notes={"basis": chosen.kind, "t": objective.t1},
+            trace=traced([c * unit for c in costs], [proof.lower] * len(costs)),
+        )
+        return replace(
+            solution, converged=solution.squared_privacy_cost <= (1 + self.tol) * proof.lower
+        )
 
-
-MECHANISM = Mechanism.of(
-    "GD",
-    solve,
-    source="arXiv v1, section 7.1.2, Table 3, on its Problem 4",
-    presets={"published": {"tol": 0.0}},
-    work=work,
-)
+    def work(self, size: ProblemSize) -> Work:
+        """A thousand gradients, each with a few trial steps."""
+        m, d = size.m, size.d
+        step = 4.0 * d**3 + 2.0 * m * d**2
+        return Work(flops=1000 * step, bytes=8.0 * (10 * d**2 + 3 * m * d))

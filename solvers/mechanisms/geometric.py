@@ -5,14 +5,16 @@ On a query matrix of whole numbers, every query or every cell gets independent n
 number of the noisy answer is clamped to its range (POST 2013, section 6).
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy
 
 from solvers.errors import NotApplicableError, OptionError
-from solvers.forms.differences import OnDifferences, as_asked
-from solvers.mechanism import Mechanism
+from solvers.forms.differences import Differences
+from solvers.mechanism import GraphOption, MatrixOption, Mechanism
 from solvers.noise.independent import QUERIES, Place, perturbed
-from solvers.privacy.distributions import Geometric
+from solvers.privacy import distributions
 from solvers.problem import GraphProblem, Problem
 from solvers.solution import Solution
 from solvers.strategy import from_noise_matrix
@@ -22,61 +24,6 @@ from workloads.parameters import Positive, PriorText
 from workloads.priors import UNIFORM
 
 _ROUNDING = 1e-12
-
-
-def solve_graph(
-    problem: GraphProblem,
-    *,
-    epsilon: Positive = 1.0,
-    prior: PriorText | list[float] = UNIFORM,
-    spend: str | float | list[float] = "even",
-) -> Solution:
-    """Two-sided geometric noise on every coordinate, truncated to its range.
-
-    If a coordinate has the share s of ε and one individual changes it by at most r, it gets noise
-    with the ratio ``exp(-s * epsilon / r)``. Results outside the range are clamped to its ends
-    (Ghosh, Roughgarden, Sundararajan; POST 2013, section 6). On a counting query this is the
-    tight-constraints mechanism.
-
-    Parameters
-    ----------
-    problem : GraphProblem
-        A query graph whose answers are the integer points of a box.
-    prior : str or list of float, shape (n,)
-        The prior that the measures assume; see `workloads.priors`.
-    spend : "even", float or list of float, or such a list as text
-        Each coordinate's share of ε; a single number is the share of every coordinate.
-        ``"even"``: the largest equal shares with which the release is ε-differentially private,
-        such as 1/k for each of k counts of the same individuals.
-
-    Returns
-    -------
-    Solution
-        ``notes["epsilon_of_coordinate"]`` is the ε that one individual spends on each
-        coordinate by changing it as much as possible.
-
-    Raises
-    ------
-    NotApplicableError
-        If the answers are not the integer points of a box.
-    OptionError
-        If the shares are not positive, or together spend more than ε.
-    """
-    graph = problem.graph
-    points = graph.coordinates
-    if points is None:
-        raise NotApplicableError(
-            f"geometric: the answers of workload {graph.name!r} are not numbers; use it on "
-            "'counting', 'sum' or 'k-count', or use 'tight-constraints'"
-        )
-    first, second = graph.edges
-    changes = np.abs(points[first] - points[second])
-    largest = changes.max(axis=0)
-    shares = _shares(spend, changes / largest)
-    coordinates = zip(graph.grid or (), shares, largest, strict=True)
-    noise = kron(truncated_geometric(n, epsilon * share / most) for n, share, most in coordinates)
-    notes = {"epsilon_of_coordinate": [float(epsilon * share) for share in shares]}
-    return from_noise_matrix("geometric", problem, epsilon, prior, noise, notes=notes)
 
 
 def truncated_geometric(size: int, epsilon: float) -> Array:
@@ -118,38 +65,89 @@ def _shares(spend: str | float | list[float], relative: Array) -> Array:
     return shares
 
 
-def solve(problem: Problem, *, on: Place = QUERIES) -> Solution:
+@dataclass(frozen=True)
+class Geometric(Mechanism):
     """Two-sided geometric noise on every query or on every cell of x; pure ε.
 
     With noise on the queries, the target of an all-zero query limits the noise, too, although the
-    answer 0 needs no noise.
+    answer 0 needs no noise. On a query graph, every coordinate of an answer gets noise that is
+    truncated to the coordinate's range.
 
-    Parameters
+    Attributes
     ----------
-    problem : Problem
-        The workload and its targets; all entries of W must be whole numbers.
-
-    Raises
-    ------
-    NotApplicableError
-        If an entry of W is not a whole number: the noise is whole, but the answers may not be.
+    on : {"queries", "data"}
+        Where the noise on a query matrix is added.
+    epsilon : float
+        The ε of the release of a query graph.
+    prior : str or list of float, shape (n,)
+        The prior on a graph's answers that the measures assume; see `workloads.priors`.
+    spend : "even", float or list of float, or such a list as text
+        Each coordinate's share of ε; a single number is the share of every coordinate.
+        ``"even"``: the largest equal shares with which the release is ε-differentially private,
+        such as 1/k for each of k counts of the same individuals.
     """
-    matrix = problem.workload.matrix
-    entries = matrix.data if scipy.sparse.issparse(matrix) else matrix
-    broken = entries[entries != np.rint(entries)]
-    if broken.size:
-        raise NotApplicableError(
-            f"geometric: workload {problem.workload.name!r} has an entry of {broken.flat[0]:g}; "
-            "expected whole numbers, whose answers are whole too. Use 'laplace' for real "
-            "entries, or scale the queries"
+
+    name = "geometric"
+    source = "Ghosh et al., STOC 2009; ElSalamouny et al., section 6"
+
+    on: MatrixOption[Place] = QUERIES
+    epsilon: GraphOption[Positive] = 1.0
+    prior: GraphOption[PriorText | list[float]] = UNIFORM
+    spend: GraphOption[str | float | list[float]] = "even"
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """Independent noise of one scale.
+
+        Raises
+        ------
+        NotApplicableError
+            If an entry of W is not a whole number: the noise is whole, but the answers may not be.
+        """
+        matrix = problem.workload.matrix
+        entries = matrix.data if scipy.sparse.issparse(matrix) else matrix
+        broken = entries[entries != np.rint(entries)]
+        if broken.size:
+            raise NotApplicableError(
+                f"geometric: workload {problem.workload.name!r} has an entry of "
+                f"{broken.flat[0]:g}; expected whole numbers, whose answers are whole too. Use "
+                "'laplace' for real entries, or scale the queries"
+            )
+        return Solution(self.name, problem, perturbed(problem, distributions.Geometric(), self.on))
+
+    def on_differences(self, differences: Differences) -> Solution:
+        """Noise that is calibrated to the sensitivity under replace-one neighbours."""
+        return self.on_matrix(differences.problem)
+
+    def on_graph(self, problem: GraphProblem) -> Solution:
+        """Two-sided geometric noise on every coordinate, truncated to its range.
+
+        If a coordinate has the share s of ε and one individual changes it by at most r, it gets
+        noise with the ratio ``exp(-s * epsilon / r)``. Results outside the range are clamped to its
+        ends (Ghosh, Roughgarden, Sundararajan; POST 2013, section 6). On a counting query this is
+        the tight-constraints mechanism. ``notes["epsilon_of_coordinate"]`` is the ε that one
+        individual spends on each coordinate by changing it as much as possible.
+
+        Raises
+        ------
+        NotApplicableError
+            If the answers are not the integer points of a box.
+        OptionError
+            If the shares are not positive, or together spend more than ε.
+        """
+        graph = problem.graph
+        points = graph.coordinates
+        if points is None:
+            raise NotApplicableError(
+                f"geometric: the answers of workload {graph.name!r} are not numbers; use it on "
+                "'counting', 'sum' or 'k-count', or use 'tight-constraints'"
+            )
+        first, second = graph.edges
+        changes = np.abs(points[first] - points[second])
+        largest = changes.max(axis=0)
+        shares = _shares(self.spend, changes / largest)
+        coordinates = zip(graph.grid or (), shares, largest, strict=True)
+        noise = kron(
+            truncated_geometric(n, self.epsilon * share / most) for n, share, most in coordinates
         )
-    return Solution("geometric", problem, perturbed(problem, Geometric(), on))
-
-
-MECHANISM = Mechanism.of(
-    "geometric",
-    solve,
-    variants=(OnDifferences(as_asked(solve)),),
-    source="Ghosh et al., STOC 2009; ElSalamouny et al., section 6",
-    solve_graph=solve_graph,
-)
+        notes = {"epsilon_of_coordinate": [float(self.epsilon * share) for share in shares]}
+        return from_noise_matrix(self.name, problem, self.epsilon, self.prior, noise, notes=notes)

@@ -1,39 +1,17 @@
 """Gaussian mechanism: independent noise of equal variance on every query."""
 
-from solvers.forms.kronecker import Multiplicative
-from solvers.forms.orbits.on_orbits import OnOrbits
+from dataclasses import dataclass
+
+from solvers.forms.kronecker import Product, multiply
 from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, on_every_query
-from solvers.mechanism import Mechanism, structured_work
+from solvers.mechanism import Mechanism, ProblemSize, Work, structured_work
 from solvers.noise.factorisation import Factorisation, InBasis, identity, multiplied
 from solvers.problem import Problem
 from solvers.solution import Solution
 
 
-def solve(problem: Problem) -> Solution:
-    """Gaussian mechanism: independent noise of equal variance on every query.
-
-    Δ² = (largest squared column norm of W) / min c, where c are the targets; no answer is derived
-    from other answers. Every query gets the variance min c, so only the tightest target is just met
-    (KDD'16, section 2). L is a multiple of the identity and B a multiple of W. By this definition
-    the target of an all-zero query limits the noise, too, although the answer 0 needs no noise.
-    """
-    deviation = float(problem.targets.min()) ** 0.5
-    noise = Factorisation(
-        multiplied(identity(problem.workload.m), deviation),
-        multiplied(problem.workload.operator, 1 / deviation),
-        _on_queries(problem, deviation),
-    )
-    return Solution("GM", problem, noise)
-
-
 def _on_queries(problem: Problem, deviation: float) -> InBasis:
     return InBasis(problem.workload.operator, identity(problem.workload.m), deviation)
-
-
-def on_orbits(orbits: AnyOrbits) -> Solution:
-    """Independent noise of equal variance on every query of every orbit."""
-    deviation = float(orbits.targets.min()) ** 0.5
-    return Solution("GM", orbits.problem, on_every_query(orbits, deviation, _of_orbits))
 
 
 def _of_orbits(noise: OrbitsNoise) -> InBasis:
@@ -41,10 +19,39 @@ def _of_orbits(noise: OrbitsNoise) -> InBasis:
     return _on_queries(noise.orbits.problem, noise.query_deviation)
 
 
-MECHANISM = Mechanism.of(
-    "GM",
-    solve,
-    source="KDD'16, sections 2 and 5; PVLDB 14(10), section 7",
-    work=structured_work,
-    variants=(OnOrbits(on_orbits, flops_per_pair=2e3), Multiplicative()),
-)
+@dataclass(frozen=True)
+class GM(Mechanism):
+    """Gaussian mechanism: independent noise of equal variance on every query.
+
+    Δ² = (largest squared column norm of W) / min c, where c are the targets; no answer is derived
+    from other answers. Every query gets the variance min c, so only the tightest target is just met
+    (KDD'16, section 2). L is a multiple of the identity and B a multiple of W. By this definition
+    the target of an all-zero query limits the noise, too, although the answer 0 needs no noise.
+    """
+
+    name = "GM"
+    source = "KDD'16, sections 2 and 5; PVLDB 14(10), section 7"
+    flops_per_pair = 2e3
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """Independent noise of equal variance on every query."""
+        deviation = float(problem.targets.min()) ** 0.5
+        noise = Factorisation(
+            multiplied(identity(problem.workload.m), deviation),
+            multiplied(problem.workload.operator, 1 / deviation),
+            _on_queries(problem, deviation),
+        )
+        return Solution(self.name, problem, noise)
+
+    def on_orbits(self, orbits: AnyOrbits) -> Solution:
+        """Independent noise of equal variance on every query of every orbit."""
+        deviation = float(orbits.targets.min()) ** 0.5
+        return Solution(self.name, orbits.problem, on_every_query(orbits, deviation, _of_orbits))
+
+    def on_factors(self, product: Product) -> Solution:
+        """The product of the factors' solutions."""
+        return multiply(self, product)
+
+    def work(self, size: ProblemSize) -> Work:
+        """A closed form on the structure of the queries."""
+        return structured_work(size)

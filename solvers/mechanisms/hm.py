@@ -42,10 +42,10 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 import scipy
 
-from solvers.forms.orbits.on_orbits import OnOrbits
+from solvers.forms.orbits.orbit_noise import AnyOrbits
 from solvers.forms.orbits.orbit_problem import Orbits
-from solvers.forms.orbits.ordered import in_copies, over_ordered_cells
-from solvers.mechanism import Mechanism, Work
+from solvers.forms.orbits.ordered import check_ordered, in_copies, over_ordered_cells
+from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
@@ -186,37 +186,6 @@ Branching = Annotated[int, Bounds(ge=2)] | Literal["qardaji", "laplace", "sqrt",
 """The number of children of a node, or the name of a rule."""
 
 
-def solve(problem: Problem, *, branching: Branching | None = None) -> Solution:
-    """Hierarchical mechanism: equal noise on a tree of range counts, then least squares.
-
-    Parameters
-    ----------
-    problem : Problem
-        The workload over ordered cells, and the targets.
-    branching : int >= 2, "qardaji", "laplace", "sqrt", "published" or None
-        Number of children of a node, or the rule for the tree; None for the branching of least Δ².
-        The solution's notes have the number and the rule.
-    """
-    d = problem.workload.d
-    if branching == "published":
-        tree, used = published(d), max(1, int(np.sqrt(d)))
-    else:
-        used = best_branching(problem) if branching is None else choose_branching(d, branching)
-        tree = regular(d, used)
-    rule = "best" if branching is None else branching if isinstance(branching, str) else "given"
-    return from_strategy("HM", problem, tree.matrix, notes={"branching": used, "rule": rule})
-
-
-def on_orbits(orbits: Orbits, *, branching: Branching | None) -> Solution:
-    """A tree over the cells of the ordered attributes, repeated for all values of other attributes.
-
-    The noise of different copies is independent. The best tree is therefore the best for the
-    queries over the ordered cells alone, with each target divided by the number of copies over
-    which its query sums.
-    """
-    return in_copies(solve(over_ordered_cells(orbits), branching=branching), orbits)
-
-
 def choose_branching(d: int, branching: Branching) -> int:
     """The number of children of a node for a domain of d cells, by a rule for regular trees.
 
@@ -267,16 +236,52 @@ def _spread_queries(problem: Problem) -> Indices:
     return np.union1d(largest, np.linspace(0, m - 1, count // 2).astype(np.intp))
 
 
-def work(m: int, d: int) -> Work:
-    """Estimated work: two d x d factorisations, m variances, and d trees tried on a few queries."""
-    judged = 20.0 * d * max(_SAMPLED_ENTRIES, d)
-    return Work(flops=2.0 * d**3 + 2.0 * m * d**2 + judged, bytes=8.0 * (6 * d**2 + 2 * m * d))
+@dataclass(frozen=True)
+class HM(Mechanism):
+    """Hierarchical mechanism: equal noise on a tree of range counts, then least squares.
 
+    Attributes
+    ----------
+    branching : int >= 2, "qardaji", "laplace", "sqrt", "published" or None
+        Number of children of a node, or the rule for the tree; None for the branching of least Δ².
+        The solution's notes have the number and the rule.
+    """
 
-MECHANISM = Mechanism.of(
-    "HM",
-    solve,
-    source="Hay et al. 2010 with the trees of Qardaji et al. 2013; PVLDB 14(10), section 7",
-    work=work,
-    variants=(OnOrbits(on_orbits, ordered=True),),
-)
+    name = "HM"
+    source = "Hay et al. 2010 with the trees of Qardaji et al. 2013; PVLDB 14(10), section 7"
+
+    branching: Branching | None = None
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """Noise on a tree over all cells, in their order."""
+        d = problem.workload.d
+        rule: str = self.branching if isinstance(self.branching, str) else "given"
+        if self.branching == "published":
+            tree, used = published(d), max(1, int(np.sqrt(d)))
+        elif self.branching is None:
+            used, rule = best_branching(problem), "best"
+            tree = regular(d, used)
+        else:
+            used = choose_branching(d, self.branching)
+            tree = regular(d, used)
+        notes = {"branching": used, "rule": rule}
+        return from_strategy(self.name, problem, tree.matrix, notes=notes)
+
+    def on_orbits(self, orbits: Orbits) -> Solution:
+        """A tree over the cells of the ordered attributes, repeated for all values of the others.
+
+        The noise of different copies is independent. The best tree is therefore the best for the
+        queries over the ordered cells alone, with each target divided by the number of copies over
+        which its query sums.
+        """
+        return in_copies(self.on_matrix(over_ordered_cells(orbits)), orbits)
+
+    def hindrance_on_orbits(self, orbits: AnyOrbits) -> str:
+        """A hindrance if no attribute is ordered."""
+        return check_ordered(orbits)
+
+    def work(self, size: ProblemSize) -> Work:
+        """Two d x d factorisations, m variances, and d trees tried on a few queries."""
+        m, d = size.m, size.d
+        judged = 20.0 * d * max(_SAMPLED_ENTRIES, d)
+        return Work(flops=2.0 * d**3 + 2.0 * m * d**2 + judged, bytes=8.0 * (6 * d**2 + 2 * m * d))

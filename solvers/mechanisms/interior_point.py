@@ -32,15 +32,15 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from solvers.dual.iteration import Deadline, Stop, Stopping, sufficient_decrease
+from solvers.dual.iteration import Stop, sufficient_decrease
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError
-from solvers.mechanism import Mechanism, Work
+from solvers.mechanism import Iterative, ProblemSize, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_root
 from workloads.operators import Array, Explicit
-from workloads.parameters import Count, NotNegative, Seconds
+from workloads.parameters import Count, NotNegative
 
 _SUFFICIENT = 0.1
 _SHORTEST_STEP = 1e-9
@@ -200,81 +200,6 @@ _GROWTH = 10.0
 _CENTRED = 0.2
 
 
-def solve(
-    problem: Problem,
-    *,
-    tol: NotNegative = 1e-7,
-    max_iterations: Count = 500,
-    time_limit: Seconds | None = None,
-) -> Solution:
-    """The optimum of Problem 1 by a primal barrier, for small workloads.
-
-    Parameters
-    ----------
-    tol : float
-        Certified relative gap of Δ² at which to stop.
-    max_iterations : int
-        Largest number of Newton steps.
-
-    Raises
-    ------
-    NotApplicableError
-        If the Newton system needs more than `LARGEST_BYTES`.
-    """
-    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-    m, d = problem.workload.shape
-    rank = problem.factors.rank
-    needed = system_bytes(rank, m, d)
-    if needed > LARGEST_BYTES:
-        raise NotApplicableError(
-            f"interior-point: workload {problem.workload.name!r} of rank {rank} needs "
-            f"{needed / 2**30:.1f} GiB for its Newton system in {rank * (rank + 1) // 2 + 1} "
-            f"unknowns, more than the limit of {LARGEST_BYTES // 2**30} GiB; use 'optimal', which "
-            "solves the same problem"
-        )
-    # input perturbation, scaled to half of each bound at most; in this unit of Δ² the bound s is 1
-    basis, queries = problem.basis, problem.factors.left
-    covariance = basis @ basis.T
-    scale = 2 * float(Explicit(queries).quadratic_forms(covariance).max())
-    lower_root = scipy.linalg.cholesky(covariance / scale, lower=True)
-    whitened = scipy.linalg.solve_triangular(lower_root, basis, lower=True)
-    unit = 2 * float(np.square(whitened).sum(axis=0).max())
-    point = Point(lower_root, 1.0, whitened / np.sqrt(unit), queries @ lower_root)
-    t, iterations = (d + m) / point.bound, 0
-    point = point.bounded(t)
-    best, proof = point, point.multipliers
-    lower = _lower_bound(problem, *proof) / unit
-    while (stop := stopping.reason(lower, best.value, iterations)) is None:
-        step = newton_step(point, t)
-        if step is None:
-            break
-        iterations += 1
-        if step.decrement < 1:
-            bound = _lower_bound(problem, *step.multipliers) / unit
-            if bound > lower:
-                lower, proof = bound, step.multipliers
-        moved = line_search(step, t)
-        if moved is None and step.decrement >= _CENTRED:
-            break
-        point = moved or point
-        best = min(best, point, key=lambda at: at.value)
-        if step.decrement < _CENTRED:
-            t *= _GROWTH
-            point = point.bounded(t)
-    return from_root(
-        "interior-point",
-        problem,
-        problem.basis,
-        problem.representation,
-        best.lower,
-        known_lower_bound=lower * unit,
-        weights=Weights(*proof),
-        iterations=iterations,
-        converged=best.value <= lower * (1 + tol),
-        timed_out=stop is Stop.TIMED_OUT,
-    )
-
-
 def system_bytes(rank: int, m: int, d: int) -> float:
     """Memory of a Newton system, in bytes: its matrix, and the Jacobian with d + m columns."""
     unknowns = rank * (rank + 1) / 2 + 1
@@ -291,17 +216,84 @@ def _lower_bound(problem: Problem, p: Array, q: Array) -> float:
     return float(np.linalg.norm(weighted, "nuc")) ** 2 / float(p.sum() * q.sum())
 
 
-def work(m: int, d: int) -> Work:
-    """Estimated work: about forty Newton steps, each a dense system in d(d+1)/2 + 1 unknowns."""
-    unknowns = d * (d + 1) / 2 + 1
-    step = unknowns**3 / 3 + unknowns**2 * (d + m)
-    return Work(flops=40 * step, bytes=system_bytes(d, m, d))
+@dataclass(frozen=True)
+class InteriorPoint(Iterative):
+    """The optimum of Problem 1 by a primal barrier, for small workloads.
 
+    The solve stops at a certified relative gap of Δ², or after ``max_iterations`` Newton steps.
+    """
 
-MECHANISM = Mechanism.of(
-    "interior-point",
-    solve,
-    source="arXiv v1, section 7.1.1, Table 2",
-    self_certifying=True,
-    work=work,
-)
+    name = "interior-point"
+    source = "arXiv v1, section 7.1.1, Table 2"
+    self_certifying = True
+
+    tol: NotNegative = 1e-7
+    max_iterations: Count = 500
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """The best point of the path.
+
+        Raises
+        ------
+        NotApplicableError
+            If the Newton system needs more than `LARGEST_BYTES`.
+        """
+        stopping = self.stopping()
+        m, d = problem.workload.shape
+        rank = problem.factors.rank
+        needed = system_bytes(rank, m, d)
+        if needed > LARGEST_BYTES:
+            raise NotApplicableError(
+                f"interior-point: workload {problem.workload.name!r} of rank {rank} needs "
+                f"{needed / 2**30:.1f} GiB for its Newton system in {rank * (rank + 1) // 2 + 1} "
+                f"unknowns, more than the limit of {LARGEST_BYTES // 2**30} GiB; use 'optimal', "
+                "which solves the same problem"
+            )
+        # input perturbation, scaled to at most half of each bound; in this unit of Δ², s is 1
+        basis, queries = problem.basis, problem.factors.left
+        covariance = basis @ basis.T
+        scale = 2 * float(Explicit(queries).quadratic_forms(covariance).max())
+        lower_root = scipy.linalg.cholesky(covariance / scale, lower=True)
+        whitened = scipy.linalg.solve_triangular(lower_root, basis, lower=True)
+        unit = 2 * float(np.square(whitened).sum(axis=0).max())
+        point = Point(lower_root, 1.0, whitened / np.sqrt(unit), queries @ lower_root)
+        t, iterations = (d + m) / point.bound, 0
+        point = point.bounded(t)
+        best, proof = point, point.multipliers
+        lower = _lower_bound(problem, *proof) / unit
+        while (stop := stopping.reason(lower, best.value, iterations)) is None:
+            step = newton_step(point, t)
+            if step is None:
+                break
+            iterations += 1
+            if step.decrement < 1:
+                bound = _lower_bound(problem, *step.multipliers) / unit
+                if bound > lower:
+                    lower, proof = bound, step.multipliers
+            moved = line_search(step, t)
+            if moved is None and step.decrement >= _CENTRED:
+                break
+            point = moved or point
+            best = min(best, point, key=lambda at: at.value)
+            if step.decrement < _CENTRED:
+                t *= _GROWTH
+                point = point.bounded(t)
+        return from_root(
+            self.name,
+            problem,
+            problem.basis,
+            problem.representation,
+            best.lower,
+            known_lower_bound=lower * unit,
+            weights=Weights(*proof),
+            iterations=iterations,
+            converged=best.value <= lower * (1 + self.tol),
+            timed_out=stop is Stop.TIMED_OUT,
+        )
+
+    def work(self, size: ProblemSize) -> Work:
+        """About forty Newton steps, each a dense system in d(d+1)/2 + 1 unknowns."""
+        m, d = size.m, size.d
+        unknowns = d * (d + 1) / 2 + 1
+        step = unknowns**3 / 3 + unknowns**2 * (d + m)
+        return Work(flops=40 * step, bytes=system_bytes(d, m, d))

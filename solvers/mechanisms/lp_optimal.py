@@ -12,14 +12,17 @@ answers at different distances from the output o, privacy requires
 """
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy
 
 from solvers.errors import NotApplicableError, SolverError
-from solvers.mechanism import Mechanism, Work
-from solvers.mechanisms import geometric, randomised_response, tight_constraints
+from solvers.mechanism import Mechanism, ProblemSize, Work
+from solvers.mechanisms.geometric import Geometric
+from solvers.mechanisms.randomised_response import RandomisedResponse
+from solvers.mechanisms.tight_constraints import TightConstraints
 from solvers.noise.noise_matrix import NoiseMatrix, given
 from solvers.problem import GraphProblem
 from solvers.solution import Solution
@@ -47,98 +50,16 @@ _TIED = 1e-9
 _OWN = "linear program"
 
 
-def solve(
-    problem: GraphProblem,
-    *,
-    epsilon: Positive = 1.0,
-    prior: PriorText | list[float] = UNIFORM,
-    time_limit: Seconds | None = None,
-) -> Solution:
-    """Greatest utility for a prior on a query graph, by linear programming.
-
-    HiGHS maximises ``sum_i prior[i] X[i, i]`` over all ε-differentially private X. The outputs are
-    answers and need no remap, since any remap of an ε-private mechanism is ε-private (POST 2013,
-    section 4.1). Constraint violations that HiGHS leaves are removed: entries that are too small
-    relative to the entries of adjacent answers are raised, rows are divided by their sums, and the
-    result is mixed with the uniform distribution. X is then ε-differentially private up to
-    rounding. If a mechanism in closed form is better than X, or HiGHS finds no X, the best
-    mechanism in closed form is the answer.
-
-    Parameters
-    ----------
-    problem : GraphProblem
-        A query graph with at most `LARGEST` answers.
-    prior : str or list of float, shape (n,)
-        The prior for which X is optimal and which the measures assume; see `workloads.priors`.
-    time_limit : float, optional
-        Seconds after which the answer is the best mechanism in closed form.
-
-    Returns
-    -------
-    Solution
-        Converged if its loss is at most ``1 + 1e-6`` times the loss of the linear program.
-        ``notes["mixed_in"]`` is the weight of the uniform distribution, ``notes["taken_from"]`` the
-        mechanism that gave X, and ``notes["highs"]`` the message of HiGHS if it fails.
-
-    Raises
-    ------
-    NotApplicableError
-        If there are more than `LARGEST` answers.
-    """
-    graph = problem.graph
-    if graph.n > LARGEST:
-        raise NotApplicableError(
-            f"lp-optimal: workload {graph.name!r} has {graph.n} answers and its linear program "
-            f"{graph.n**2 + graph.n} variables; it applies up to {LARGEST} answers"
-        )
-    phi, probabilities = given(problem, epsilon, prior)
-    result = scipy.optimize.linprog(
-        options={
-            "time_limit": np.inf if time_limit is None else float(time_limit),
-            "primal_feasibility_tolerance": _TOLERANCE,
-            "dual_feasibility_tolerance": _TOLERANCE,
-        },
-        **_program(graph, epsilon, probabilities),
-    )
-    candidates = _others(problem, epsilon)
-    notes: dict[str, Any] = {}
-    least = -np.inf
-    if result.x is not None and result.fun is not None and result.status == 0:
-        least = float(result.fun) * np.exp(-epsilon)
-        candidates[_OWN], notes["mixed_in"] = _repaired(
-            result.x[graph.n :].reshape(graph.shape) * phi, graph, epsilon
-        )
-    elif result.status != _TIME_LIMIT_REACHED:
-        notes["highs"] = str(result.message)
-    losses = {}  # probabilities of a wrong answer, without cancellation
-    for name, noise in candidates.items():
-        losses[name] = float(probabilities @ (noise - np.diag(noise.diagonal())).sum(axis=1))
-    taken = min(losses, key=lambda name: losses[name])
-    if losses.get(_OWN, np.inf) <= losses[taken] * (1 + _TIED):
-        taken = _OWN
-    return from_noise_matrix(
-        "lp-optimal",
-        problem,
-        epsilon,
-        prior,
-        candidates[taken],
-        iterations=int(result.nit or 0),
-        converged=bool(losses[taken] <= least * (1 + _CONVERGED) + _ROUNDING),
-        timed_out=result.status == _TIME_LIMIT_REACHED,
-        notes={**notes, "taken_from": taken},
-    )
-
-
 def _others(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
     """The noise matrices of the mechanisms in closed form that apply, by mechanism name."""
     others = {}
     for closed in (
-        randomised_response.solve,
-        geometric.solve_graph,
-        tight_constraints.solve_graph,
+        RandomisedResponse(epsilon=epsilon),
+        Geometric(epsilon=epsilon),
+        TightConstraints(epsilon=epsilon),
     ):
         with suppress(SolverError):
-            solution = closed(problem, epsilon=epsilon)
+            solution = closed.on_graph(problem)
             assert isinstance(solution.noise, NoiseMatrix)
             others[solution.mechanism] = solution.noise.matrix
     return others
@@ -196,17 +117,94 @@ def _repaired(approximate: Array, graph: QueryGraph, epsilon: float) -> tuple[Ar
     return (1 - weight) * noise + weight / graph.n, weight
 
 
-def work(m: int, d: int) -> Work:
-    """Estimated work: HiGHS on n² + n variables.
+@dataclass(frozen=True)
+class LPOptimal(Mechanism):
+    """Greatest utility for a prior on a query graph, by linear programming.
 
-    The factor was measured on sums, grids and databases up to n = 50.
+    HiGHS maximises ``sum_i prior[i] X[i, i]`` over all ε-differentially private X. The outputs are
+    answers and need no remap, since any remap of an ε-private mechanism is ε-private (POST 2013,
+    section 4.1). Constraint violations that HiGHS leaves are removed: entries that are too small
+    relative to the entries of adjacent answers are raised, rows are divided by their sums, and the
+    result is mixed with the uniform distribution. X is then ε-differentially private up to
+    rounding. If a mechanism in closed form is better than X, or HiGHS finds no X, the best
+    mechanism in closed form is the answer.
+
+    Attributes
+    ----------
+    epsilon : float
+        The ε of the release.
+    prior : str or list of float, shape (n,)
+        The prior for which X is optimal and which the measures assume; see `workloads.priors`.
+    time_limit : float, optional
+        Seconds after which the answer is the best mechanism in closed form.
     """
-    return Work(flops=1.7e3 * float(m) ** 4, bytes=2e3 * m * d)
 
+    name = "lp-optimal"
+    source = "POST 2013, section 2.2; Ghosh, Roughgarden, Sundararajan"
 
-MECHANISM = Mechanism.of(
-    "lp-optimal",
-    solve_graph=solve,
-    source="POST 2013, section 2.2; Ghosh, Roughgarden, Sundararajan",
-    work=work,
-)
+    epsilon: Positive = 1.0
+    prior: PriorText | list[float] = UNIFORM
+    time_limit: Seconds | None = None
+
+    def on_graph(self, problem: GraphProblem) -> Solution:
+        """The mechanism of least loss for the prior.
+
+        It is converged if its loss is at most ``1 + 1e-6`` times the loss of the linear program.
+        ``notes["mixed_in"]`` is the weight of the uniform distribution, ``notes["taken_from"]`` the
+        mechanism that gave X, and ``notes["highs"]`` the message of HiGHS if it fails.
+
+        Raises
+        ------
+        NotApplicableError
+            If there are more than `LARGEST` answers.
+        """
+        graph = problem.graph
+        if graph.n > LARGEST:
+            raise NotApplicableError(
+                f"lp-optimal: workload {graph.name!r} has {graph.n} answers and its linear program "
+                f"{graph.n**2 + graph.n} variables; it applies up to {LARGEST} answers"
+            )
+        phi, probabilities = given(problem, self.epsilon, self.prior)
+        result = scipy.optimize.linprog(
+            options={
+                "time_limit": np.inf if self.time_limit is None else float(self.time_limit),
+                "primal_feasibility_tolerance": _TOLERANCE,
+                "dual_feasibility_tolerance": _TOLERANCE,
+            },
+            **_program(graph, self.epsilon, probabilities),
+        )
+        candidates = _others(problem, self.epsilon)
+        notes: dict[str, Any] = {}
+        least = -np.inf
+        if result.x is not None and result.fun is not None and result.status == 0:
+            least = float(result.fun) * np.exp(-self.epsilon)
+            candidates[_OWN], notes["mixed_in"] = _repaired(
+                result.x[graph.n :].reshape(graph.shape) * phi, graph, self.epsilon
+            )
+        elif result.status != _TIME_LIMIT_REACHED:
+            notes["highs"] = str(result.message)
+        losses = {}  # probabilities of a wrong answer, without cancellation
+        for name, noise in candidates.items():
+            losses[name] = float(probabilities @ (noise - np.diag(noise.diagonal())).sum(axis=1))
+        taken = min(losses, key=lambda name: losses[name])
+        if losses.get(_OWN, np.inf) <= losses[taken] * (1 + _TIED):
+            taken = _OWN
+        return from_noise_matrix(
+            self.name,
+            problem,
+            self.epsilon,
+            self.prior,
+            candidates[taken],
+            iterations=int(result.nit or 0),
+            converged=bool(losses[taken] <= least * (1 + _CONVERGED) + _ROUNDING),
+            timed_out=result.status == _TIME_LIMIT_REACHED,
+            notes={**notes, "taken_from": taken},
+        )
+
+    def work(self, size: ProblemSize) -> Work:
+        """HiGHS on n² + n variables.
+
+        The factor was measured on sums, grids and databases up to n = 50.
+        """
+        m, d = size.m, size.d
+        return Work(flops=1.7e3 * float(m) ** 4, bytes=2e3 * m * d)

@@ -30,111 +30,27 @@ Where the papers leave a choice open:
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 import scipy
 
-from solvers.dual.iteration import Deadline, Stop, Stopping, traced
+from solvers.dual.iteration import Stop, traced
 from solvers.errors import SolveFailedError
-from solvers.mechanism import Mechanism, Work
+from solvers.mechanism import Iterative, ProblemSize, Work
 from solvers.problem import Problem
 from solvers.problem.row_space import singular_rows
 from solvers.solution import Solution
 from solvers.strategy import from_root
 from workloads.operators import Array
-from workloads.parameters import Bounds, Count, NotNegative, Seconds, Seed
+from workloads.parameters import Bounds, Count, NotNegative, Seed
 
 _ALTERNATIONS = 5
 _GRADIENT_STEPS = 5
 _ROUNDS_BEFORE_DOUBLING = 10
 _NEARLY_ZERO = 1e-8
 _LARGEST_BIAS = 1e-3
-
-
-def solve(
-    problem: Problem,
-    *,
-    rank_ratio: Annotated[float, Bounds(ge=1, lt=math.inf)] = 1.2,
-    seed: Seed | None = None,
-    tol: NotNegative = 1e-4,
-    max_iterations: Count = 200,
-    time_limit: Seconds | None = None,
-) -> Solution:
-    """Low-rank mechanism: W = B L with short columns of L, by an augmented Lagrangian.
-
-    Parameters
-    ----------
-    problem : Problem
-        The workload and the targets; the targets only scale the noise.
-    rank_ratio : float
-        The number r of strategy queries divided by the rank of W; at least 1.
-    seed : int, optional
-        Seed of a random start; if not given, the start is the singular value decomposition.
-    tol : float
-        Relative residual of W = B L at which to stop, if ``bias`` (below) is then at most 1e-3.
-    max_iterations : int
-        Largest number of rounds.
-
-    Returns
-    -------
-    Solution
-        Its ``notes`` give the relative residual of the last round, and ``bias``: the amount by
-        which the largest entry of that round's privacy profile exceeds 1, the limit of the squared
-        column norms of L.
-
-    Raises
-    ------
-    SolveFailedError
-        If B has a lower rank than W after every round; such a B gives no unbiased mechanism.
-    """
-    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-    stop: Stop | None = None
-    singular, vectors = singular_rows(problem.workload.matrix)
-    rows = singular[:, None] * vectors
-    (k, d), size = rows.shape, int(np.ceil(rank_ratio * len(rows)))
-    if seed is None:  # the strategy queries beyond the rank are almost zero
-        B, L = np.full((k, size), _NEARLY_ZERO), np.full((size, d), _NEARLY_ZERO)
-        B[:, :k], L[:k] = np.diag(singular), vectors
-        B, L = B * size**0.5, L / size**0.5
-    else:
-        L = np.random.default_rng(seed).normal(size=(size, d))
-        L /= np.linalg.norm(L, axis=0)
-        B = rows @ np.linalg.pinv(L)
-    visits = rounds(rows, B, L)
-    best, least = B, total_error(rows, B)
-    residual, bias, iterations, converged = np.inf, np.inf, 0, False
-    errors = [least]
-    while not converged and (stop := stopping.spent(iterations)) is None:
-        B, residual = next(visits)
-        iterations += 1
-        error = total_error(rows, B)
-        errors.append(error)
-        bias = error / float(np.sum(B**2)) - 1
-        converged = residual <= tol and bias <= _LARGEST_BIAS
-        if error < least:
-            best, least = B, error
-    if not np.isfinite(least):
-        raise SolveFailedError(
-            f"LRM: none of {iterations} rounds on workload {problem.workload.name!r} "
-            f"kept its rank {len(singular)}; try another seed or a larger rank_ratio"
-        )
-    (triangle,) = scipy.linalg.qr(best.T, mode="r", check_finite=False)
-    basis, queries = problem.basis, problem.representation
-    if len(basis) != len(rows):  # the ranks can differ if the norms of rows span many decades
-        basis, queries = rows, problem.workload.dense @ vectors.T / singular
-    return from_root(
-        "LRM",
-        problem,
-        basis,
-        queries,
-        basis @ vectors.T / singular @ triangle[: len(rows)].T,
-        iterations=iterations,
-        converged=converged,
-        timed_out=stop is Stop.TIMED_OUT,
-        notes={"residual": residual, "bias": bias},
-        trace=traced(errors),
-    )
 
 
 def rounds(rows: Array, B: Array, L: Array) -> Iterator[tuple[Array, float]]:
@@ -183,17 +99,97 @@ def _shorter_columns(hessian: Array, linear: Array, L: Array) -> Array:
     return L
 
 
-def work(m: int, d: int) -> Work:
-    """Estimated work: one decomposition of W and about 25 rounds with 1.2 d strategy queries."""
-    size = 1.2 * d
-    alternation = 2 * _GRADIENT_STEPS * size**2 * d + 6 * size**2 * d + 4 * size * d**2
-    flops = 6.0 * m * d**2 + 25 * _ALTERNATIONS * alternation
-    return Work(flops=flops, bytes=8.0 * (16 * d**2 + 3 * m * d))
+@dataclass(frozen=True)
+class LRM(Iterative):
+    """Low-rank mechanism: W = B L with short columns of L, by an augmented Lagrangian.
 
+    The targets only scale the noise. The solve stops at a relative residual of W = B L of ``tol``,
+    if ``bias`` (below) is then at most 1e-3, or after ``max_iterations`` rounds.
 
-MECHANISM = Mechanism.of(
-    "LRM",
-    solve,
-    source="Yuan et al., PVLDB 5(11), 2012; KDD'16, eq. (4) and section 2",
-    work=work,
-)
+    Attributes
+    ----------
+    rank_ratio : float
+        The number r of strategy queries divided by the rank of W; at least 1.
+    seed : int, optional
+        Seed of a random start; if not given, the start is the singular value decomposition.
+    """
+
+    name = "LRM"
+    source = "Yuan et al., PVLDB 5(11), 2012; KDD'16, eq. (4) and section 2"
+
+    tol: NotNegative = 1e-4
+    max_iterations: Count = 200
+    rank_ratio: Annotated[float, Bounds(ge=1, lt=math.inf)] = 1.2
+    seed: Seed | None = None
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """The best mechanism of all rounds.
+
+        Its ``notes`` give the relative residual of the last round, and ``bias``: the amount by
+        which the largest entry of that round's privacy profile exceeds 1, the limit of the squared
+        column norms of L.
+
+        Raises
+        ------
+        SolveFailedError
+            If B has a lower rank than W after every round; such a B gives no unbiased mechanism.
+        """
+        stopping = self.stopping()
+        stop: Stop | None = None
+        singular, vectors = singular_rows(problem.workload.matrix)
+        rows = singular[:, None] * vectors
+        (k, d), size = rows.shape, int(np.ceil(self.rank_ratio * len(rows)))
+        if self.seed is None:  # the strategy queries beyond the rank are almost zero
+            B, L = np.full((k, size), _NEARLY_ZERO), np.full((size, d), _NEARLY_ZERO)
+            B[:, :k], L[:k] = np.diag(singular), vectors
+            B, L = B * size**0.5, L / size**0.5
+        else:
+            L = np.random.default_rng(self.seed).normal(size=(size, d))
+            L /= np.linalg.norm(L, axis=0)
+            B = rows @ np.linalg.pinv(L)
+        visits = rounds(rows, B, L)
+        best, least = B, total_error(rows, B)
+        residual, bias, iterations, converged = np.inf, np.inf, 0, False
+        errors = [least]
+        while not converged and (stop := stopping.spent(iterations)) is None:
+            B, residual = next(visits)
+            iterations += 1
+            error = total_error(rows, B)
+            errors.append(error)
+            bias = error / float(np.sum(B**2)) - 1
+            converged = residual <= self.tol and bias <= _LARGEST_BIAS
+            if error < least:
+                best, least = B, error
+        if not np.isfinite(least):
+            raise SolveFailedError(
+                f"LRM: none of {iterations} rounds on workload {problem.workload.name!r} "
+                f"kept its rank {len(singular)}; try another seed or a larger rank_ratio"
+            )
+        (triangle,) = scipy.linalg.qr(best.T, mode="r", check_finite=False)
+        basis, queries = problem.basis, problem.representation
+        if len(basis) != len(rows):  # the ranks can differ if the norms of rows span many decades
+            basis, queries = rows, problem.workload.dense @ vectors.T / singular
+        return from_root(
+            self.name,
+            problem,
+            basis,
+            queries,
+            basis @ vectors.T / singular @ triangle[: len(rows)].T,
+            iterations=iterations,
+            converged=converged,
+            timed_out=stop is Stop.TIMED_OUT,
+            notes={"residual": residual, "bias": bias},
+            trace=traced(errors),
+        )
+
+    def work(self, size: ProblemSize) -> Work:
+        """One decomposition of W and about 25 rounds with 1.2 d strategy queries."""
+        m, d = size.m, size.d
+        strategy_queries = 1.2 * d
+        alternation = (
+            2 * _GRADIENT_STEPS * strategy_queries**2 * d
+            + 6 * strategy_queries**2 * d
+            + 4 * strategy_queries * d**2
+        )
+        flops = 6.0 * m * d**2 + 25 * _ALTERNATIONS * alternation
+        return Work(flops=flops, bytes=8.0 * (16 * d**2 + 3 * m * d))

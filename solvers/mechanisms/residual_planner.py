@@ -16,82 +16,17 @@ and Schwarz, for σ_S² ∝ 1 / (N_S sqrt(sum over T that contain S of 1 / N_T))
 variance to its target is the objective of Problem 1, which is solved to a certified gap.
 """
 
+from dataclasses import dataclass
 from math import log
 from typing import Literal
 
 import numpy as np
 
-from solvers.dual.iteration import Deadline, Stopping
-from solvers.errors import NotApplicableError
 from solvers.forms.orbits.marginal_problem import SingleOrbit
-from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, inner_noise
-from solvers.mechanism import Mechanism
-from solvers.problem import Problem
+from solvers.mechanism import Iterative
 from solvers.solution import Solution
 from solvers.strategy import from_noise
-from workloads.parameters import Count, NotNegative, Seconds
-
-NAME = "ResidualPlanner"
-
-
-def solve(
-    problem: Problem,
-    *,
-    objective: Literal["total-variance", "max-variance"] = "total-variance",
-    tol: NotNegative = 1e-6,
-    max_iterations: Count = 100,
-    time_limit: Seconds | None = None,
-) -> Solution:
-    """Noise on residuals of marginals, of least total variance or least largest variance ratio.
-
-    This function refuses every problem: `on_orbits` solves marginals.
-
-    Parameters
-    ----------
-    objective : {"total-variance", "max-variance"}
-        What to minimise: the sum of all variances, or the largest ratio of a variance to its
-        target.
-    tol : float
-        Certified relative gap of the largest ratio at which to stop.
-    max_iterations : int
-        Largest number of Newton steps.
-
-    Raises
-    ------
-    NotApplicableError
-        Always.
-    """
-    raise _refusal(problem)
-
-
-def on_orbits(
-    orbits: AnyOrbits,
-    *,
-    objective: str,
-    tol: float,
-    max_iterations: int,
-    time_limit: float | None,
-) -> Solution:
-    """The solution that minimises the total variance or the largest variance ratio.
-
-    Raises
-    ------
-    NotApplicableError
-        If the queries are not marginals, or the targets within a marginal differ.
-    """
-    stopping = Stopping(tol, max_iterations, Deadline.after(time_limit))
-    problem = orbits.problem
-    if not isinstance(orbits, SingleOrbit):
-        raise _refusal(problem)
-    if objective == "total-variance":
-        return Solution(NAME, problem, least_total_variance(NAME, orbits))
-    result = orbits.optimum(stopping)
-    noise = inner_noise(NAME, orbits, result.best)
-    cost, weights = noise.squared_privacy_cost, orbits.weights(result.proof.p, result.proof.q)
-    return from_noise(
-        NAME, problem, noise, result, cost, tol, weights=weights, known_lower_bound=result.lower
-    )
 
 
 def least_total_variance(mechanism: str, orbits: SingleOrbit) -> OrbitsNoise:
@@ -107,17 +42,49 @@ def least_total_variance(mechanism: str, orbits: SingleOrbit) -> OrbitsNoise:
     return OrbitsNoise(orbits, (factors,)).met(mechanism)
 
 
-def _refusal(problem: Problem) -> NotApplicableError:
-    return NotApplicableError(
-        f"{NAME} on {problem.size}: it plans marginals with one target for each (the workloads "
-        "marginals, or census without ordered attributes); with prefixes or ranges, or targets "
-        "that differ within a marginal, use ResidualPlanner+"
+@dataclass(frozen=True)
+class ResidualPlanner(Iterative):
+    """Noise on residuals of marginals, of least total variance or least largest variance ratio.
+
+    With the objective of the largest variance ratio, the solve stops at a certified relative gap.
+
+    Attributes
+    ----------
+    objective : {"total-variance", "max-variance"}
+        What to minimise: the sum of all variances, or the largest ratio of a variance to its
+        target.
+    """
+
+    name = "ResidualPlanner"
+    source = "Xiao, He, Zhang and Kifer, NeurIPS 2023"
+    without_matrix = (
+        "it plans marginals with one target for each (the workloads marginals, or census without "
+        "ordered attributes); with prefixes or ranges, or targets that differ within a marginal, "
+        "use ResidualPlanner+"
     )
 
+    objective: Literal["total-variance", "max-variance"] = "total-variance"
 
-MECHANISM = Mechanism.of(
-    NAME,
-    solve,
-    source="Xiao, He, Zhang and Kifer, NeurIPS 2023",
-    variants=(OnOrbits(on_orbits),),
-)
+    def on_orbits(self, orbits: AnyOrbits) -> Solution:
+        """The solution that minimises the total variance or the largest variance ratio."""
+        stopping, problem = self.stopping(), orbits.problem
+        assert isinstance(orbits, SingleOrbit)
+        if self.objective == "total-variance":
+            return Solution(self.name, problem, least_total_variance(self.name, orbits))
+        result = orbits.optimum(stopping)
+        noise = inner_noise(self.name, orbits, result.best)
+        cost, weights = noise.squared_privacy_cost, orbits.weights(result.proof.p, result.proof.q)
+        return from_noise(
+            self.name,
+            problem,
+            noise,
+            result,
+            cost,
+            self.tol,
+            weights=weights,
+            known_lower_bound=result.lower,
+        )
+
+    def hindrance_on_orbits(self, orbits: AnyOrbits) -> str:
+        """A hindrance if the queries are not marginals, or the targets within a marginal differ."""
+        return "" if isinstance(orbits, SingleOrbit) else self.without_matrix

@@ -33,14 +33,13 @@ import scipy
 
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError
-from solvers.forms.dense import solve_dense
 from solvers.forms.orbits.marginal_problem import SingleOrbit
-from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise
 from solvers.forms.orbits.orbit_problem import Orbits, Part
 from solvers.forms.orbits.orbit_problem import orbit_problem as orbits_of
 from solvers.forms.orbits.products import INDICATORS, Attribute
-from solvers.mechanism import Mechanism, Work, find
+from solvers.mechanism import Mechanism, ProblemSize, Work
+from solvers.mechanisms.ca import CA
 from solvers.mechanisms.residual_planner import least_total_variance
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.verification import from_right_inverse
@@ -51,7 +50,7 @@ from solvers.strategy import from_strategy
 from workloads.operators import Array, Explicit, QueryOperator, dense
 from workloads.parameters import Seconds
 
-NAME = "ResidualPlanner+"
+_NAME = "ResidualPlanner+"
 
 Subset = frozenset[int]
 
@@ -93,7 +92,7 @@ def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pai
         total = np.zeros_like(total)
     centred = queries - queries.mean(axis=1, keepdims=True)
     problem = as_problem(np.vstack([centred / unit, np.ones((1, n))]))
-    solved = solve_dense(find("CA"), problem, {"time_limit": deadline.remaining})
+    solved = CA(time_limit=deadline.remaining).on_matrix(problem)
     assert isinstance(solved.noise, Factorisation)
     strategy = dense(solved.noise.right)
     own = strategy - strategy.mean(axis=1, keepdims=True)
@@ -165,64 +164,6 @@ def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float
     }
 
 
-def solve(problem: Problem, *, time_limit: Seconds | None = None) -> Solution:
-    """ResidualPlanner with prefixes, ranges or any queries of ordered attributes.
-
-    If the queries are not products over attributes, all cells are treated as the values of a single
-    ordered attribute.
-
-    Parameters
-    ----------
-    problem : Problem
-        The workload and its targets, which only scale the noise.
-    time_limit : float, optional
-        Seconds for computing the strategies of all attributes together.
-
-    Raises
-    ------
-    NotApplicableError
-        If tables have different query matrices for one attribute.
-    """
-    deadline = Deadline.after(time_limit)
-    orbits = orbits_of(problem)
-    if orbits is not None:
-        return on_orbits(orbits, time_limit=deadline.remaining)
-    operator = problem.workload.operator
-    axis, own, solved = ordered_axis(operator, deadline)
-    sigmas = scales([axis], [frozenset({0})])
-    total = np.ones((1, operator.shape[1]))
-    rows = [(own[0] if chosen else total) / sqrt(s) for chosen, s in sigmas.items()]
-    return from_strategy(NAME, problem, np.vstack(rows), **_reached([solved]))
-
-
-def on_orbits(orbits: AnyOrbits, *, time_limit: float | None) -> Solution:
-    """The solution on orbits, from one `Axis` for each attribute, ordered or categorical.
-
-    Raises
-    ------
-    NotApplicableError
-        If tables have different query matrices for one attribute.
-    """
-    deadline = Deadline.after(time_limit)
-    if isinstance(orbits, SingleOrbit):
-        return Solution(NAME, orbits.problem, least_total_variance(NAME, orbits))
-    _check_one_matrix_each(orbits)
-    groups = orbits.products.groups
-    matrices = {i: m for group in groups for i, m in group.matrices.items()}
-    solved = {i: ordered_axis(Explicit(matrices[i]), deadline) for i in orbits.ordered_axes}
-    own = {i: pair for i, (_, pair, _) in solved.items()}
-    axes = [  # a categorical attribute has its n values as queries
-        solved[i][0] if i in solved else Axis((n - 1) / n, n - 1.0, 1 / n)
-        for i, n in enumerate(orbits.products.sizes)
-    ]
-    sigmas = scales(axes, (frozenset(group.axes) for group in groups))
-    parts = tuple(_factorised(orbits, part, own, sigmas) for part in orbits.parts)
-    noise = OrbitsNoise(orbits, parts).met(NAME)
-    reached = _reached([strategy for _, _, strategy in solved.values()])
-    notes = {"base_mechanisms": len(sigmas)} | reached.pop("notes")
-    return Solution(NAME, orbits.problem, noise, notes=notes, **reached)
-
-
 def _factorised(
     orbits: Orbits, part: Part, own: Mapping[int, Pair], sigmas: Mapping[Subset, float]
 ) -> Factorisation:
@@ -246,7 +187,7 @@ def _factorised(
     right = np.vstack(rows) * roots
     inverse = np.hstack(inverses) / roots[:, None]
     queries = Explicit(part.problem.workload.operator.apply(inverse))
-    return from_right_inverse(NAME, part.problem, right, inverse, Explicit(right), queries)
+    return from_right_inverse(_NAME, part.problem, right, inverse, Explicit(right), queries)
 
 
 def _factor(attribute: Attribute, k: int, in_base: bool, own: Pair | None) -> Pair:
@@ -277,23 +218,80 @@ def _check_one_matrix_each(orbits: Orbits) -> None:
             if other is not first
         ):
             raise NotApplicableError(
-                f"{NAME}: it needs one query matrix for each attribute, and the tables have "
+                f"{_NAME}: it needs one query matrix for each attribute, and the tables have "
                 f"different ones for attribute {axis}, counted from 0 (such as prefixes in one and "
                 "values in another); use the same in all tables"
             )
 
 
-def work(m: int, d: int) -> Work:
-    """Estimated work: one solve of CA over all cells, as for a single attribute, and a product."""
-    flops = 3e8 + 250.0 * d**3 + 8.0 * m * d**2
-    return Work(flops=flops, bytes=100.0 * d * d + 40.0 * m * d)
+@dataclass(frozen=True)
+class ResidualPlannerPlus(Mechanism):
+    """ResidualPlanner with prefixes, ranges or any queries of ordered attributes.
 
+    The targets only scale the noise.
 
-MECHANISM = Mechanism.of(
-    NAME,
-    solve,
-    source="He, Xiao, Toksoz, Ding, Zhang and Kifer, arXiv 2305.08175v5",
-    work=work,
-    variants=(OnOrbits(on_orbits),),
-    revision=2,
-)
+    Attributes
+    ----------
+    time_limit : float, optional
+        Seconds for computing the strategies of all attributes together.
+    """
+
+    name = _NAME
+    source = "He, Xiao, Toksoz, Ding, Zhang and Kifer, arXiv 2305.08175v5"
+    revision = 2
+
+    time_limit: Seconds | None = None
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """The solution on orbits, if the queries are products over attributes.
+
+        Otherwise all cells are treated as the values of a single ordered attribute.
+
+        Raises
+        ------
+        NotApplicableError
+            If tables have different query matrices for one attribute.
+        """
+        deadline = Deadline.after(self.time_limit)
+        orbits = orbits_of(problem)
+        if orbits is not None:
+            return self.replaced(time_limit=deadline.remaining).on_orbits(orbits)
+        operator = problem.workload.operator
+        axis, own, solved = ordered_axis(operator, deadline)
+        sigmas = scales([axis], [frozenset({0})])
+        total = np.ones((1, operator.shape[1]))
+        rows = [(own[0] if chosen else total) / sqrt(s) for chosen, s in sigmas.items()]
+        return from_strategy(self.name, problem, np.vstack(rows), **_reached([solved]))
+
+    def on_orbits(self, orbits: AnyOrbits) -> Solution:
+        """The solution from one `Axis` for each attribute, ordered or categorical.
+
+        Raises
+        ------
+        NotApplicableError
+            If tables have different query matrices for one attribute.
+        """
+        deadline = Deadline.after(self.time_limit)
+        if isinstance(orbits, SingleOrbit):
+            return Solution(self.name, orbits.problem, least_total_variance(self.name, orbits))
+        _check_one_matrix_each(orbits)
+        groups = orbits.products.groups
+        matrices = {i: m for group in groups for i, m in group.matrices.items()}
+        solved = {i: ordered_axis(Explicit(matrices[i]), deadline) for i in orbits.ordered_axes}
+        own = {i: pair for i, (_, pair, _) in solved.items()}
+        axes = [  # a categorical attribute has its n values as queries
+            solved[i][0] if i in solved else Axis((n - 1) / n, n - 1.0, 1 / n)
+            for i, n in enumerate(orbits.products.sizes)
+        ]
+        sigmas = scales(axes, (frozenset(group.axes) for group in groups))
+        parts = tuple(_factorised(orbits, part, own, sigmas) for part in orbits.parts)
+        noise = OrbitsNoise(orbits, parts).met(self.name)
+        reached = _reached([strategy for _, _, strategy in solved.values()])
+        notes = {"base_mechanisms": len(sigmas)} | reached.pop("notes")
+        return Solution(self.name, orbits.problem, noise, notes=notes, **reached)
+
+    def work(self, size: ProblemSize) -> Work:
+        """One solve of CA over all cells, as for a single attribute, and a product."""
+        m, d = size.m, size.d
+        flops = 3e8 + 250.0 * d**3 + 8.0 * m * d**2
+        return Work(flops=flops, bytes=100.0 * d * d + 40.0 * m * d)

@@ -6,10 +6,9 @@ two. A level is the minimisation at one t1 and t2. The defaults make choices tha
 open; the preset ``published`` has the paper's constants (docs/sm2.md).
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, cast
+from typing import ClassVar, cast
 
 import numpy as np
 import scipy
@@ -21,20 +20,20 @@ from solvers.dual.scalar_blocks import ScalarClasses
 from solvers.dual.spectrum import spectrum
 from solvers.errors import OptionError
 from solvers.forms.orbits.marginal_problem import SingleOrbit
-from solvers.forms.orbits.on_orbits import OnOrbits
 from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, noise_from_roots
 from solvers.forms.orbits.orbit_problem import Orbits
-from solvers.mechanism import Mechanism, Work
+from solvers.forms.reduction import needs_matrix
+from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.verification import from_root
 from solvers.problem import Problem
 from solvers.soft_max import basis as bases
 from solvers.soft_max import charts, newton_cg
-from solvers.soft_max.newton_cg import Settings, T2Rule
+from solvers.soft_max.newton_cg import Settings
 from solvers.soft_max.objective import Iterate, SoftMax
 from solvers.solution import Solution
 from workloads.operators import Array, Explicit
-from workloads.parameters import Bounds, Count, NotNegative, Positive, Seconds, Share
+from workloads.parameters import NotNegative, Seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,220 +100,6 @@ def _of_scalars(orbits: SingleOrbit, classes: ScalarClasses) -> SoftMaxProblem:
 ADAPTED = "adapted"
 
 
-def solve(
-    problem: Problem,
-    *,
-    tol: NotNegative = 1e-3,
-    mu: Annotated[float, Bounds(gt=1, lt=math.inf)] = 3.0,
-    nttol: Positive | None = None,
-    softmax_tol: NotNegative = 0.0,
-    first_t: Positive | None = None,
-    t2_rule: T2Rule = "paper",
-    extrapolated: bool = True,
-    total_error_weight: NotNegative = 0.0,
-    sigma: Share = 0.01,
-    beta: Share = 0.5,
-    basis: str = ADAPTED,
-    initial: Array | None = None,
-    max_cg: Annotated[int, Bounds(ge=1)] | None = None,
-    tol2: NotNegative = 0.0,
-    max_iterations: Count = 10_000,
-    time_limit: Seconds | None = None,
-) -> Solution:
-    """Soft maxima of privacy cost and of variance ratios, at rising sharpness.
-
-    Parameters
-    ----------
-    tol : float
-        Certified relative gap of Δ² at which to stop (with a total-error weight: of the square of
-        the whole objective), checked when a level ends. With 0 nothing is certified.
-    mu : float
-        MU: the factor by which the sharpness t1 grows from level to level.
-    nttol : float, optional
-        NTTOL: a level ends once the Newton decrement ``|<s, gradient>|`` is below NTTOL; default:
-        ``tol``/t, but at least 1e-8/t and at most 0.001/t.
-    softmax_tol : float
-        TOL: the last level is the first with ``(d + m) / t1`` below TOL.
-    first_t : float, optional
-        The first t1 and t2; default: one over the largest profile entry or variance ratio of the
-        first covariance.
-    t2_rule : {"paper", "code"}
-        The rule for t2 after the first level: equal to t1, or MU times t1 as in the authors' code.
-    extrapolated : bool
-        Whether a level begins where the path of the minimisers is expected, to first order in 1/t,
-        instead of at the last minimiser.
-    total_error_weight : float
-        Weight of the sum of all variances in the objective (PVLDB 14(10), section 6.1).
-    sigma, beta : float
-        Constant of the sufficient decrease, and shrinking factor, of the line search.
-    basis : str
-        The basis B: either "adapted", where B is chosen at every Newton step such that the
-        covariance is I and the weighted privacy cost is diagonal (`solvers.soft_max.charts`), or
-        the name of a fixed basis in `solvers.soft_max.basis`.
-    initial : array_like, shape (r, d), optional
-        Queries Q; the start is independent noise on the answers Qx (section 6.3). By default the
-        first covariance is that of equal dual weights or, in a fixed basis, the identity.
-    max_cg : int, optional
-        MAXCG, the largest number of conjugate gradient steps; by default they run until converged.
-    tol2 : float
-        TOL2, the squared residual at which conjugate gradients end.
-    max_iterations : int
-        Largest number of Newton steps.
-
-    Returns
-    -------
-    Solution
-        Converged if the gap is certified to be at most ``tol``. Its ``weights`` are the
-        soft-max weights that prove the lower bound; its ``notes`` give the basis, the last t1
-        and the number of products with the Hessian, and with a total-error weight the objective
-        and its gap.
-
-    Raises
-    ------
-    OptionError
-        If there is no such basis, or ``initial`` does not determine the workload.
-    """
-    if basis not in (ADAPTED, *bases.KINDS):
-        kinds = ", ".join((ADAPTED, *bases.KINDS))
-        raise OptionError(f"SM-II: basis is {basis!r}; expected one of {kinds}")
-    settings = Settings(
-        tol=tol,
-        mu=mu,
-        nttol=nttol,
-        softmax_tol=softmax_tol,
-        first_t=first_t,
-        t2_rule=t2_rule,
-        extrapolated=extrapolated,
-        sigma=sigma,
-        beta=beta,
-        max_cg=max_cg,
-        tol2=tol2,
-        max_iterations=max_iterations,
-    )
-    deadline = Deadline.after(time_limit)
-    factored = None if basis == ADAPTED else bases.factor(problem, basis)
-    omega = total_error_weight * problem.targets
-
-    def squared_norm(weights: Weights) -> float:
-        found = spectrum(problem.factors, weights.p, weights.q + omega)
-        return float(found.singular.sum()) ** 2
-
-    def noise(end: Iterate) -> Factorisation:
-        if factored is None:
-            root = cast(charts.BlocksIterate, end).parts[0].factor
-            own = from_root("SM-II", problem, problem.basis, problem.queries, root)
-        else:
-            queries, root = Explicit(factored.representation), cast(bases.FixedIterate, end).lower
-            own = from_root("SM-II", problem, factored.basis, queries, root)
-        return own.met("SM-II", problem.targets)
-
-    start = initial_iterate(problem, factored, initial)
-    smooth = SoftMaxProblem(start, SoftMax(omega), squared_norm, noise, lambda weights: weights)
-    kind = basis if factored is None else factored.kind
-    return _minimised(problem, smooth, settings, deadline, total_error_weight, kind)
-
-
-def on_orbits(
-    orbits: AnyOrbits, *, total_error_weight: float, time_limit: float | None, **constants: Any
-) -> Solution:
-    """SM-II on orbits; each profile entry and ratio is weighted by its number of cells or queries.
-
-    Parameters
-    ----------
-    **constants
-        Fields of `Settings`.
-
-    Raises
-    ------
-    SolveFailedError
-        If the product of the computed factors L and B is not W.
-    """
-    settings, deadline = Settings(**constants), Deadline.after(time_limit)
-    omega = total_error_weight * orbits.targets * orbits.copies
-    smooth = (
-        _of_scalars(orbits, orbits.blocks.with_offset(omega))
-        if isinstance(orbits, SingleOrbit)
-        else _of_matrices(orbits, omega)
-    )
-    return _minimised(orbits.problem, smooth, settings, deadline, total_error_weight, ADAPTED)
-
-
-def _minimised(
-    problem: Problem,
-    smooth: SoftMaxProblem,
-    settings: Settings,
-    deadline: Deadline,
-    total_error_weight: float,
-    basis: str,
-) -> Solution:
-    """The solution by Algorithm 1.
-
-    It is marked as converged only if the cost and variances of its noise confirm the gap.
-    """
-    objective = settings.first_level(smooth.plain, smooth.start)
-    bound = smooth.squared_norm if settings.tol > 0 else None
-    result = newton_cg.minimise(objective, smooth.start, settings, deadline, bound)
-    end, proof = result.iterate, result.proof
-    noise = smooth.noise(end)
-    notes = {"basis": basis, "t": result.objective.t1, "products": result.products}
-    value = noise.squared_privacy_cost
-    if total_error_weight:
-        value *= 1 + total_error_weight * noise.total_variance
-        squared = result.objective.squared(end)
-        notes["objective"] = 2 * squared**0.5
-        if proof.lower > 0:
-            notes["objective_gap"] = squared / proof.lower - 1
-    return Solution(
-        "SM-II",
-        problem,
-        noise,
-        known_lower_bound=None if total_error_weight else proof.proved,
-        iterations=result.iterations,
-        converged=value <= proof.lower * (1 + settings.tol),
-        timed_out=result.timed_out,
-        weights=smooth.whole(proof.weights or result.objective.weights(end)),
-        trace=result.trace,
-        notes=notes,
-    )
-
-
-_PUBLISHED = {
-    "tol": 0.0,
-    "mu": 2.0,
-    "nttol": 1e-3,
-    "softmax_tol": 1e-3,
-    "first_t": 1.0,
-    "extrapolated": False,
-    "basis": "paper",
-    "max_cg": 5,
-    "tol2": 1e-10,
-}
-
-
-def work(
-    m: int,
-    d: int,
-    *,
-    basis: str = ADAPTED,
-    max_cg: int | None = None,
-    form_work: int | None = None,
-) -> Work:
-    """Estimated work: about 18 Newton steps and 100 to 400 Hessian products; more in a fixed basis.
-
-    Fitted to CPU seconds on one core (benchmarks/calibrate.py). The number of iterations depends
-    more on the kind of workload than on its size.
-    """
-    k = min(m, d)
-    if basis != ADAPTED:
-        # the true number of products is a tenth to five times this estimate
-        products = 10.0 * k**2 if max_cg is None else 40.0 * k
-        bytes_held = 40.0 * (m + d) * k + 100.0 * k * k
-        return Work(flops=1e9 + 5.0 * (m + d) * k**2 * products, bytes=bytes_held)
-    if form_work is not None:
-        return Work(flops=3e9 + 15000.0 * d**3 + 800.0 * form_work, bytes=130.0 * d**2 + 200.0 * m)
-    return Work(flops=4e9 + 1800.0 * (m + d) * k**2, bytes=60.0 * (m + d) * k + 100.0 * k * k)
-
-
 def initial_iterate(
     problem: Problem, factored: bases.Factored | None, initial: Array | None
 ) -> Iterate:
@@ -372,13 +157,162 @@ def _spread(basis: Array, initial: Array) -> Array:
     return np.asarray(spread @ spread.T)
 
 
-MECHANISM = Mechanism.of(
-    "SM-II",
-    solve,
-    source="Problem 4 and Algorithms 1-3 of PVLDB 14(10)",
-    presets={"published": _PUBLISHED},
-    self_certifying=True,
-    other_objectives=("total_error_weight",),
-    work=work,
-    variants=(OnOrbits(on_orbits, matrix_only=("basis", "initial"), flops_per_pair=11e3),),
-)
+@dataclass(frozen=True)
+class SMII(Settings, Mechanism):
+    """Soft maxima of privacy cost and of variance ratios, at rising sharpness.
+
+    A solution is converged if the gap is certified to be at most ``tol`` (with a total-error
+    weight: the gap of the square of the whole objective), which is checked when a level ends. Its
+    ``weights`` are the soft-max weights that prove the lower bound; its ``notes`` give the basis,
+    the last t1 and the number of products with the Hessian, and with a total-error weight the
+    objective and its gap. The other options are the constants of the algorithms: `Settings`.
+
+    Attributes
+    ----------
+    total_error_weight : float
+        Weight of the sum of all variances in the objective (PVLDB 14(10), section 6.1).
+    basis : str
+        The basis B: either "adapted", where B is chosen at every Newton step such that the
+        covariance is I and the weighted privacy cost is diagonal (`solvers.soft_max.charts`), or
+        the name of a fixed basis in `solvers.soft_max.basis`.
+    initial : array_like, shape (r, d), optional
+        Queries Q; the start is independent noise on the answers Qx (section 6.3). By default the
+        first covariance is that of equal dual weights or, in a fixed basis, the identity.
+    time_limit : float, optional
+        Seconds after which the best answer so far is returned.
+    """
+
+    name = "SM-II"
+    source = "Problem 4 and Algorithms 1-3 of PVLDB 14(10)"
+    presets: ClassVar = {
+        "published": {
+            "tol": 0.0,
+            "mu": 2.0,
+            "nttol": 1e-3,
+            "softmax_tol": 1e-3,
+            "first_t": 1.0,
+            "extrapolated": False,
+            "basis": "paper",
+            "max_cg": 5,
+            "tol2": 1e-10,
+        }
+    }
+    self_certifying = True
+    other_objectives = ("total_error_weight",)
+    uses_structure = True
+    flops_per_pair = 11e3
+
+    total_error_weight: NotNegative = 0.0
+    basis: str = ADAPTED
+    initial: Array | None = None
+    time_limit: Seconds | None = None
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """The solution on the query matrix.
+
+        Raises
+        ------
+        OptionError
+            If there is no such basis, or ``initial`` does not determine the workload.
+        """
+        if self.basis not in (ADAPTED, *bases.KINDS):
+            kinds = ", ".join((ADAPTED, *bases.KINDS))
+            raise OptionError(f"SM-II: basis is {self.basis!r}; expected one of {kinds}")
+        deadline = Deadline.after(self.time_limit)
+        factored = None if self.basis == ADAPTED else bases.factor(problem, self.basis)
+        omega = self.total_error_weight * problem.targets
+
+        def squared_norm(weights: Weights) -> float:
+            found = spectrum(problem.factors, weights.p, weights.q + omega)
+            return float(found.singular.sum()) ** 2
+
+        def noise(end: Iterate) -> Factorisation:
+            if factored is None:
+                root = cast(charts.BlocksIterate, end).parts[0].factor
+                own = from_root(self.name, problem, problem.basis, problem.queries, root)
+            else:
+                queries, root = (
+                    Explicit(factored.representation),
+                    cast(bases.FixedIterate, end).lower,
+                )
+                own = from_root(self.name, problem, factored.basis, queries, root)
+            return own.met(self.name, problem.targets)
+
+        start = initial_iterate(problem, factored, self.initial)
+        smooth = SoftMaxProblem(start, SoftMax(omega), squared_norm, noise, lambda weights: weights)
+        kind = self.basis if factored is None else factored.kind
+        return self._minimised(problem, smooth, deadline, kind)
+
+    def on_orbits(self, orbits: AnyOrbits) -> Solution:
+        """The solution on orbits.
+
+        Each profile entry and ratio is weighted by its number of cells or queries.
+
+        Raises
+        ------
+        SolveFailedError
+            If the product of the computed factors L and B is not W.
+        """
+        deadline = Deadline.after(self.time_limit)
+        omega = self.total_error_weight * orbits.targets * orbits.copies
+        smooth = (
+            _of_scalars(orbits, orbits.blocks.with_offset(omega))
+            if isinstance(orbits, SingleOrbit)
+            else _of_matrices(orbits, omega)
+        )
+        return self._minimised(orbits.problem, smooth, deadline, ADAPTED)
+
+    def hindrance_on_orbits(self, orbits: AnyOrbits) -> str:
+        """A hindrance if an option has an effect on the query matrix only."""
+        return needs_matrix(self, ("basis", "initial"))
+
+    def work(self, size: ProblemSize) -> Work:
+        """About 18 Newton steps and 100 to 400 Hessian products; more in a fixed basis.
+
+        Fitted to CPU seconds on one core (benchmarks/calibrate.py). The number of iterations
+        depends more on the kind of workload than on its size.
+        """
+        m, d = size.m, size.d
+        k = min(m, d)
+        if self.basis != ADAPTED:
+            # the true number of products is a tenth to five times this estimate
+            products = 10.0 * k**2 if self.max_cg is None else 40.0 * k
+            bytes_held = 40.0 * (m + d) * k + 100.0 * k * k
+            return Work(flops=1e9 + 5.0 * (m + d) * k**2 * products, bytes=bytes_held)
+        if size.form_work is not None:
+            flops = 3e9 + 15000.0 * d**3 + 800.0 * size.form_work
+            return Work(flops=flops, bytes=130.0 * d**2 + 200.0 * m)
+        return Work(flops=4e9 + 1800.0 * (m + d) * k**2, bytes=60.0 * (m + d) * k + 100.0 * k * k)
+
+    def _minimised(
+        self, problem: Problem, smooth: SoftMaxProblem, deadline: Deadline, basis: str
+    ) -> Solution:
+        """The solution by Algorithm 1.
+
+        It is marked as converged only if the cost and variances of its noise confirm the gap.
+        """
+        objective = self.first_level(smooth.plain, smooth.start)
+        bound = smooth.squared_norm if self.tol > 0 else None
+        result = newton_cg.minimise(objective, smooth.start, self, deadline, bound)
+        end, proof = result.iterate, result.proof
+        noise = smooth.noise(end)
+        notes = {"basis": basis, "t": result.objective.t1, "products": result.products}
+        value = noise.squared_privacy_cost
+        if self.total_error_weight:
+            value *= 1 + self.total_error_weight * noise.total_variance
+            squared = result.objective.squared(end)
+            notes["objective"] = 2 * squared**0.5
+            if proof.lower > 0:
+                notes["objective_gap"] = squared / proof.lower - 1
+        return Solution(
+            self.name,
+            problem,
+            noise,
+            known_lower_bound=None if self.total_error_weight else proof.proved,
+            iterations=result.iterations,
+            converged=value <= proof.lower * (1 + self.tol),
+            timed_out=result.timed_out,
+            weights=smooth.whole(proof.weights or result.objective.weights(end)),
+            trace=result.trace,
+            notes=notes,
+        )

@@ -14,6 +14,7 @@ the output.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -21,8 +22,8 @@ import numpy as np
 import scipy
 
 from solvers.errors import NotApplicableError
-from solvers.forms.differences import OnDifferences, as_asked
-from solvers.mechanism import Mechanism
+from solvers.forms.differences import Differences
+from solvers.mechanism import GraphOption, MatrixOption, Mechanism
 from solvers.noise.independent import calibrated
 from solvers.noise.noise_matrix import given
 from solvers.privacy.distributions import Measure, TruncatedGeometric
@@ -92,91 +93,6 @@ def _border(holds: Callable[[float], bool], low: float, high: float) -> tuple[fl
     return low, high
 
 
-def solve_graph(
-    problem: GraphProblem,
-    *,
-    epsilon: Positive = 1.0,
-    prior: PriorText | list[float] = UNIFORM,
-    find_least_epsilon: bool = False,
-) -> Solution:
-    """The noise matrix ``X[i, k] = Φ[i, k] * z[k]`` with Φz = 1 and z >= 0 (Lemma 3).
-
-    This mechanism is optimal for every ε-regular prior (Theorem 3).
-
-    Parameters
-    ----------
-    prior : str or list of float, shape (n,)
-        The prior that the measures assume; see `workloads.priors`.
-    find_least_epsilon : bool
-        Whether to report, as a measure, the least ε for which a mechanism exists.
-
-    Raises
-    ------
-    NotApplicableError
-        If there is no such z; the message gives the ranges of ε for which z exists.
-    """
-    phi, _ = given(problem, epsilon, prior)
-    diagonal = weights(phi, np.ones(len(phi)))
-    if diagonal is None or diagonal.min() < 0:
-        ranges = " and ".join(
-            f"from {least:.6f}" + (" on" if most == np.inf else f" to {most:.6f}")
-            for least, most in existence(problem.graph)
-        )
-        raise NotApplicableError(
-            f"tight-constraints: it does not exist on workload {problem.graph.name!r} "
-            f"({problem.graph.n} answers) at epsilon {epsilon:g}, where no z >= 0 has Φz = 1; it "
-            f"does for epsilon {ranges}"
-        )
-    least = {"least_epsilon": existence(problem.graph)[0][0]} if find_least_epsilon else {}
-    return from_noise_matrix(
-        "tight-constraints", problem, epsilon, prior, phi * diagonal, measures=least
-    )
-
-
-def solve(
-    problem: Problem,
-    *,
-    n: Annotated[int, Bounds(ge=1)] = 1000,
-    composition: Literal["sensitivity", "equal"] = "sensitivity",
-    measure: Measure = "variance",
-) -> Solution:
-    """Noise that makes every privacy constraint tight; on counts, truncated geometric noise.
-
-    On a query matrix, the truncated geometric noise of all queries has the same parameter.
-
-    Parameters
-    ----------
-    problem : Problem
-        The workload and its targets; every query's entries are 0 and one other value.
-    n : int
-        The largest number of records: an answer is at most n steps.
-    composition : {"sensitivity", "equal"}
-        The ε of each query: ε / (the largest number of queries that one record is in), or ε/m
-        (sequential composition, which ignores W).
-    measure : {"variance", "expected-squared-error"}
-        The error of the worst answer, which the targets bound. Clamping biases the answers near the
-        ends, and only the expected squared error includes that bias. The measures differ for small
-        ε: at ε = 0 they are n²/4 and n²/2.
-
-    Returns
-    -------
-    Solution
-        Its variances are those of each query's worst answer.
-
-    Raises
-    ------
-    NotApplicableError
-        If the answers of a query do not form a line.
-    """
-    steps = _steps(problem)
-    queries = _queries_per_record(problem) if composition == "sensitivity" else problem.workload.m
-    decoder = scipy.sparse.csr_array(scipy.sparse.diags_array(steps))
-    truncated = TruncatedGeometric(n, measure)
-    moved = one_column(GEOMETRIC, queries)
-    noise = calibrated(problem, truncated, float(queries), decoder, moved)
-    return Solution("tight-constraints", problem, noise, notes={"queries_composed": queries})
-
-
 def _steps(problem: Problem) -> Array:
     """The nonzero value of each query's entries, shape (m,); 0 for an all-zero query."""
     entries = scipy.sparse.coo_array(problem.workload.matrix)
@@ -204,10 +120,87 @@ def _queries_per_record(problem: Problem) -> int:
     return max(int(np.count_nonzero(part, axis=0).max()) for part in moved)
 
 
-MECHANISM = Mechanism.of(
-    "tight-constraints",
-    solve,
-    variants=(OnDifferences(as_asked(solve)),),
-    source="ElSalamouny et al., section 5",
-    solve_graph=solve_graph,
-)
+@dataclass(frozen=True)
+class TightConstraints(Mechanism):
+    """Noise that makes every privacy constraint tight; on counts, truncated geometric noise.
+
+    On a query matrix, the truncated geometric noise of all queries has the same parameter. On a
+    query graph, the mechanism is optimal for every ε-regular prior (Theorem 3).
+
+    Attributes
+    ----------
+    n : int
+        On a query matrix, the largest number of records: an answer is at most n steps.
+    composition : {"sensitivity", "equal"}
+        The ε of each query: ε / (the largest number of queries that one record is in), or ε/m
+        (sequential composition, which ignores W).
+    measure : {"variance", "expected-squared-error"}
+        The error of the worst answer, which the targets bound. Clamping biases the answers near the
+        ends, and only the expected squared error includes that bias. The measures differ for small
+        ε: at ε = 0 they are n²/4 and n²/2.
+    epsilon : float
+        The ε of the release of a query graph.
+    prior : str or list of float, shape (n,)
+        The prior on a graph's answers that the measures assume; see `workloads.priors`.
+    find_least_epsilon : bool
+        Whether to report, as a measure, the least ε for which a mechanism exists on a query graph.
+    """
+
+    name = "tight-constraints"
+    source = "ElSalamouny et al., section 5"
+
+    n: MatrixOption[Annotated[int, Bounds(ge=1)]] = 1000
+    composition: MatrixOption[Literal["sensitivity", "equal"]] = "sensitivity"
+    measure: MatrixOption[Measure] = "variance"
+    epsilon: GraphOption[Positive] = 1.0
+    prior: GraphOption[PriorText | list[float]] = UNIFORM
+    find_least_epsilon: GraphOption[bool] = False
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """Truncated geometric noise; the variances are those of each query's worst answer.
+
+        Raises
+        ------
+        NotApplicableError
+            If the answers of a query do not form a line: its entries are not 0 and one other value.
+        """
+        steps = _steps(problem)
+        queries = (
+            _queries_per_record(problem)
+            if self.composition == "sensitivity"
+            else problem.workload.m
+        )
+        decoder = scipy.sparse.csr_array(scipy.sparse.diags_array(steps))
+        truncated = TruncatedGeometric(self.n, self.measure)
+        moved = one_column(GEOMETRIC, queries)
+        noise = calibrated(problem, truncated, float(queries), decoder, moved)
+        return Solution(self.name, problem, noise, notes={"queries_composed": queries})
+
+    def on_differences(self, differences: Differences) -> Solution:
+        """Noise that is calibrated to the sensitivity under replace-one neighbours."""
+        return self.on_matrix(differences.problem)
+
+    def on_graph(self, problem: GraphProblem) -> Solution:
+        """The noise matrix ``X[i, k] = Φ[i, k] * z[k]`` with Φz = 1 and z >= 0 (Lemma 3).
+
+        Raises
+        ------
+        NotApplicableError
+            If there is no such z; the message gives the ranges of ε for which z exists.
+        """
+        phi, _ = given(problem, self.epsilon, self.prior)
+        diagonal = weights(phi, np.ones(len(phi)))
+        if diagonal is None or diagonal.min() < 0:
+            ranges = " and ".join(
+                f"from {least:.6f}" + (" on" if most == np.inf else f" to {most:.6f}")
+                for least, most in existence(problem.graph)
+            )
+            raise NotApplicableError(
+                f"tight-constraints: it does not exist on workload {problem.graph.name!r} "
+                f"({problem.graph.n} answers) at epsilon {self.epsilon:g}, where no z >= 0 has "
+                f"Φz = 1; it does for epsilon {ranges}"
+            )
+        least = {"least_epsilon": existence(problem.graph)[0][0]} if self.find_least_epsilon else {}
+        return from_noise_matrix(
+            self.name, problem, self.epsilon, self.prior, phi * diagonal, measures=least
+        )

@@ -15,26 +15,18 @@ Where the papers leave a choice open:
   empty, and x is estimated by least squares from all coefficients that involve its cells.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy
 
-from solvers.forms.orbits.on_orbits import OnOrbits
+from solvers.forms.orbits.orbit_noise import AnyOrbits
 from solvers.forms.orbits.orbit_problem import Orbits
-from solvers.forms.orbits.ordered import in_copies, over_ordered_cells
-from solvers.mechanism import Mechanism, Work
+from solvers.forms.orbits.ordered import check_ordered, in_copies, over_ordered_cells
+from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_strategy
-
-
-def solve(problem: Problem) -> Solution:
-    """Wavelet mechanism: equal noise on weighted Haar coefficients."""
-    return from_strategy("WM", problem, haar(problem.workload.d))
-
-
-def on_orbits(orbits: Orbits) -> Solution:
-    """Coefficients over the ordered cells, repeated for all values of the other attributes."""
-    return in_copies(solve(over_ordered_cells(orbits)), orbits)
 
 
 def haar(d: int) -> "scipy.sparse.csr_array":
@@ -58,15 +50,26 @@ def haar(d: int) -> "scipy.sparse.csr_array":
     return scipy.sparse.csr_array((np.concatenate(signs), (dense_rows, columns)))
 
 
-def work(m: int, d: int) -> Work:
-    """Estimated work: two factorisations of a d x d matrix and the variances of m queries."""
-    return Work(flops=2.0 * d**3 + 2.0 * m * d**2, bytes=8.0 * (4 * d**2 + 2 * m * d))
+@dataclass(frozen=True)
+class WM(Mechanism):
+    """Wavelet mechanism: equal noise on weighted Haar coefficients."""
 
+    name = "WM"
+    source = "Xiao, Wang and Gehrke, ICDE 2010; KDD'16, section 5"
 
-MECHANISM = Mechanism.of(
-    "WM",
-    solve,
-    source="Xiao, Wang and Gehrke, ICDE 2010; KDD'16, section 5",
-    work=work,
-    variants=(OnOrbits(on_orbits, ordered=True),),
-)
+    def on_matrix(self, problem: Problem) -> Solution:
+        """Coefficients over all cells, in their order."""
+        return from_strategy(self.name, problem, haar(problem.workload.d))
+
+    def on_orbits(self, orbits: Orbits) -> Solution:
+        """Coefficients over the ordered cells, repeated for all values of the other attributes."""
+        return in_copies(self.on_matrix(over_ordered_cells(orbits)), orbits)
+
+    def hindrance_on_orbits(self, orbits: AnyOrbits) -> str:
+        """A hindrance if no attribute is ordered."""
+        return check_ordered(orbits)
+
+    def work(self, size: ProblemSize) -> Work:
+        """Two factorisations of a d x d matrix and the variances of m queries."""
+        m, d = size.m, size.d
+        return Work(flops=2.0 * d**3 + 2.0 * m * d**2, bytes=8.0 * (4 * d**2 + 2 * m * d))

@@ -9,7 +9,7 @@ constants in `Settings` or the coordinates (`solvers.soft_max.objective`).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from solvers.dual.programs import Weights
 from solvers.soft_max.objective import Iterate, Model, SoftMax
 from workloads.operators import Array
 from workloads.operators.blas import inner
+from workloads.parameters import Bounds, Count, NotNegative, Positive, Share
 
 Bound = Callable[[Weights], float]
 T2Rule = Literal["paper", "code"]
@@ -40,20 +41,49 @@ _SHARPEST = 1e15
 
 @dataclass(frozen=True)
 class Settings:
-    """The constants of Algorithms 1 to 3; they are options of SM-II (`solvers.mechanisms.sm2`)."""
+    """The constants of Algorithms 1 to 3; they are options of SM-II (`solvers.mechanisms.sm2`).
 
-    tol: float
-    mu: float
-    nttol: float | None
-    softmax_tol: float
-    first_t: float | None
-    t2_rule: T2Rule
-    extrapolated: bool
-    sigma: float
-    beta: float
-    max_cg: int | None
-    tol2: float
-    max_iterations: int
+    Attributes
+    ----------
+    tol : float
+        Certified relative gap at which to stop; with 0 nothing is certified.
+    max_iterations : int
+        Largest number of Newton steps.
+    mu : float
+        MU: the factor by which the sharpness t1 grows from level to level.
+    nttol : float, optional
+        NTTOL: a level ends once the Newton decrement ``|<s, gradient>|`` is below NTTOL; default:
+        ``tol``/t, but at least 1e-8/t and at most 0.001/t.
+    softmax_tol : float
+        TOL: the last level is the first with ``(d + m) / t1`` below TOL.
+    first_t : float, optional
+        The first t1 and t2; default: one over the largest profile entry or variance ratio of the
+        first covariance.
+    t2_rule : {"paper", "code"}
+        The rule for t2 after the first level: equal to t1, or MU times t1 as in the authors' code.
+    extrapolated : bool
+        Whether a level begins where the path of the minimisers is expected, to first order in 1/t,
+        instead of at the last minimiser.
+    sigma, beta : float
+        Constant of the sufficient decrease, and shrinking factor, of the line search.
+    max_cg : int, optional
+        MAXCG, the largest number of conjugate gradient steps; by default they run until converged.
+    tol2 : float
+        TOL2, the squared residual at which conjugate gradients end.
+    """
+
+    tol: NotNegative = 1e-3
+    max_iterations: Count = 10_000
+    mu: Annotated[float, Bounds(gt=1, lt=math.inf)] = 3.0
+    nttol: Positive | None = None
+    softmax_tol: NotNegative = 0.0
+    first_t: Positive | None = None
+    t2_rule: T2Rule = "paper"
+    extrapolated: bool = True
+    sigma: Share = 0.01
+    beta: Share = 0.5
+    max_cg: Annotated[int, Bounds(ge=1)] | None = None
+    tol2: NotNegative = 0.0
 
     def level_end(self, objective: SoftMax) -> float:
         """The threshold for ``|<s, gradient>|`` below which a level ends.

@@ -233,7 +233,7 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
     if isinstance(block.targets, Spec) and block.targets.name in rules:
         found.append(("targets", rules[block.targets.name].params))
     known = solvers.all_mechanisms()
-    taken = [known[entry.name].options for entry in block.mechanism if entry.name in known]
+    taken = [known[entry.name].params() for entry in block.mechanism if entry.name in known]
     common = {key: next((o[key] for o in taken if key in o), None) for key in block.options}
     return [*found, ("options", common)]
 

@@ -38,7 +38,7 @@ The part is ``workload``, ``targets`` or ``options`` for a parameter's value, an
 coordinate's label. The key ``("targets", "")`` has the name of the targets rule, and the key
 ``("neighbours", "")`` has the neighbour relation."""
 
-_Entries = Sequence[tuple[Place, Spec, Mechanism]]
+_Entries = Sequence[tuple[Place, Spec, type[Mechanism]]]
 """The available mechanisms of a block, as tuples (location of the entry, entry, mechanism)."""
 
 _Written = Mapping[str, tuple[Sequence[Any], bool]]
@@ -142,13 +142,10 @@ def available(entry: Spec) -> bool:
     return has_it or entry.when != "available"
 
 
-def _resolved(
-    mechanism: Mechanism, options: Mapping[str, Any], kind: Kind, shown: str | None = None
-) -> Spec:
+def _resolved(mechanism: Mechanism, kind: Kind, shown: str | None = None) -> Spec:
     """Return a `Spec` of a mechanism that has the label ``shown`` and a value for every option."""
-    known = mechanism.options_on[kind]
-    resolved = mechanism.resolve(None, options, kind)
-    params = {name: normalised(value, known[name].annotation) for name, value in resolved.items()}
+    options, known = mechanism.options, mechanism.params(kind)
+    params = {name: normalised(options[name], known[name].annotation) for name in known}
     return Spec(mechanism.name, params, shown)
 
 
@@ -165,8 +162,8 @@ def _mechanisms(
     found: dict[str, tuple[Spec, Spec]] = {}
     for here, entry, mechanism in entries:
         with errors_at(here / "preset"):
-            preset = mechanism.resolve(entry.preset, {}, kind)
-        known = mechanism.options_on[kind]
+            mechanism.make(entry.preset, {}, kind)
+        known = mechanism.params(kind)
         axes = _checked(f"mechanism {mechanism.name!r}", known, entry.params, here)
         check_points({name: len(values) for name, (values, _) in axes.items()}, here)
         for values in product(*(values for values, _ in axes.values())):
@@ -181,14 +178,15 @@ def _mechanisms(
                     f"two mechanisms are labelled {shown!r}; label one of them differently"
                 )
             with errors_at(here, known):
-                spec = _resolved(mechanism, {**preset, **common, **given}, kind, shown)
+                made = mechanism.make(entry.preset, {**common, **given}, kind)
+                spec = _resolved(made, kind, shown)
             found[shown] = spec, spec
             if mechanism.same_when_uniform is not None:
                 other = solvers.mechanism.find(mechanism.same_when_uniform)
-                shared = {n: v for n, v in spec.params.items() if n in other.options_on[kind]}
+                shared = {n: v for n, v in spec.params.items() if n in other.params(kind)}
                 # options that the other mechanism does not have must be at their defaults
-                if mechanism.first_changed(spec.params, spec.params.keys() - shared.keys()) is None:
-                    found[shown] = spec, _resolved(other, shared, kind)
+                if made.first_changed(spec.params.keys() - shared.keys()) is None:
+                    found[shown] = spec, _resolved(other.make(None, shared, kind), kind)
     return found
 
 
@@ -204,7 +202,7 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
     family, complete, written = _complete(
         "workload", "workload", families, block.workload, place / "workload"
     )
-    entries: list[tuple[Place, Spec, Mechanism]] = []
+    entries: list[tuple[Place, Spec, type[Mechanism]]] = []
     for at, entry in enumerate(block.mechanism):
         if available(entry):
             here = place / "mechanism" / at
@@ -331,7 +329,7 @@ def _choices(
         found["neighbours"] = here, labelled, several
     options: _Written = {}
     for _, _, mechanism in entries if block.options else ():
-        described, known = f"mechanism {mechanism.name!r}", mechanism.options_on[kind]
+        described, known = f"mechanism {mechanism.name!r}", mechanism.params(kind)
         options = _checked(described, known, block.options, place / "options")
     add("options", options)
     for _, choices, _ in (one for one in found.values() if not one[2]):

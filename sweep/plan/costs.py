@@ -111,7 +111,7 @@ class Costs:
         work, own = self._works[key], mechanism.params.get("time_limit")
         limit: float | None = self.time_limit if own is None else own
         seconds = work.flops * SECONDS_PER_FLOP
-        if limit is not None and "time_limit" in solvers.all_mechanisms()[mechanism.name].options:
+        if limit is not None and "time_limit" in solvers.all_mechanisms()[mechanism.name].params():
             seconds = min(seconds, limit)
         return Cost(min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS), work.bytes, limit)
 

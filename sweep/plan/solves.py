@@ -105,7 +105,7 @@ def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
 def _chain(cell: Cell, along: str) -> str:
     """Return the ``chain`` of a cell's solve along an axis; empty if the solve is independent."""
     mechanism = solvers.all_mechanisms()[cell.solved.name]
-    if along not in cell.coords or "start" not in mechanism.options:
+    if along not in cell.coords or "start" not in mechanism.params():
         return ""
     others = {name: at for name, at in cell.coords.items() if name != along}
     return digest(canonical([cell.group, others]))
@@ -123,8 +123,8 @@ def bounds_needed(
     def certifies(cell: Cell) -> bool:
         """Return whether the solve of a cell proves a lower bound for the cell's problem."""
         mechanism = solvers.all_mechanisms()[cell.solved.name]
-        concerned = cell.neighbours.add_remove or mechanism.variant(OnDifferences) is not None
-        return concerned and mechanism.certifies(cell.solved.params)
+        concerned = cell.neighbours.add_remove or issubclass(mechanism, OnDifferences)
+        return concerned and mechanism(**cell.solved.params).certifies
 
     keys, problem = cells.problems
     hopeful = np.isin(ledger.statuses(ledger.rows(cells.ids)), [Status.PENDING, Status.OK])

@@ -55,7 +55,7 @@ LISTINGS: Mapping[str, Callable[[], list[Entry]]] = {
     "workloads": lambda: [_entry(f, f.params) for f in workloads.families().values()],
     "targets": lambda: [_entry(r, r.params) for r in workloads.targets.RULES.values()],
     "mechanisms": lambda: [
-        _entry(m, m.options, m.presets) for m in solvers.all_mechanisms().values()
+        _entry(m, m.params(), m.presets) for m in solvers.all_mechanisms().values()
     ],
 }
 """The functions that return the listings of ``sweep list``, by name, in the order of printing."""

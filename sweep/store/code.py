@@ -91,14 +91,13 @@ class Codes:
         return _digest([workload, revision, optimiser])[:CERTIFIER_DIGITS], source
 
     def _mechanism(
-        self, known: Mechanism | None, name: str, modules: tuple[str, ...]
+        self, known: type[Mechanism] | None, name: str, modules: tuple[str, ...]
     ) -> tuple[str, str]:
         """Return the digits of a mechanism's code, and the hash of the mechanism's module.
 
         The digits also depend on ``modules``, the users' modules that the mechanism calls.
         """
-        function = known and (known.solve or known.solve_graph)
-        revision, source = self._of(function, known.revision) if known and function else ("", "")
+        revision, source = self._of(known.origin, known.revision) if known else ("", "")
         digest = _digest([name, revision, *map(self._source, modules)])
         return digest[: REVISED_DIGITS - CERTIFIER_DIGITS], source
 
@@ -129,7 +128,7 @@ def solve_difference(expected: str, workload: str, mechanism: Spec) -> str:
     receives the mechanism's function with its tasks.
     """
     known = solvers.all_mechanisms().get(mechanism.name)
-    if known is not None and known.solve is not None and not _importable(_origin(known.solve)):
+    if known is not None and not _importable(_origin(known.origin)):
         return ""  # sent to workers with its tasks
     if codes_of_this_process().of_solve(workload, mechanism) == expected:
         return ""
@@ -197,7 +196,7 @@ def _named_modules(mechanism: Spec) -> tuple[str, ...]:
         return ()
     return tuple(
         str(mechanism.params[option]).partition(":")[0]
-        for option, parameter in known.options.items()
+        for option, parameter in known.params().items()
         if parameter.annotation is CodeName and option in mechanism.params
     )
 
@@ -226,7 +225,8 @@ def _origin(function: Any) -> Any:
     unwrapped = inspect.unwrap(function)
     if isinstance(unwrapped, partial):
         return _origin(unwrapped.func)
-    return unwrapped if hasattr(unwrapped, "__code__") else type(unwrapped)
+    written = isinstance(unwrapped, type) or hasattr(unwrapped, "__code__")
+    return unwrapped if written else type(unwrapped)
 
 
 def _file(module: str) -> str | None:

@@ -186,7 +186,7 @@ def run_solver(solve: Solve, built: Built, targets: Any, start: Weights | None =
     """
     chosen = solve.mechanism
     options = files.at_hand(chosen.params)
-    known = solvers.all_mechanisms()[chosen.name].options
+    known = solvers.all_mechanisms()[chosen.name].params()
     if solve.time_limit is not None and "time_limit" in known:
         options["time_limit"] = solve.time_limit
     if start is not None:

@@ -105,7 +105,7 @@ def of_mechanism(name):
         if kind not in mechanism.workload_kinds:
             continue
         for variant, options in {"": {}, **OPTIONS.get(name, {})}.items():
-            if {*options} <= {"preset", *mechanism.options_on[kind]}:
+            if {*options} <= {"preset", *mechanism.params(kind)}:
                 numbers = _numbers(name, workload, *asked, options)
                 answers[f"{label} {variant}".strip()] = numbers
     return answers

@@ -22,9 +22,9 @@ QUERIES = {
 LEAST_COST = ("optimal", "SM-II", "interior-point", "GD")
 LEAST_TOTAL = ("CA", "COA", "ESM")
 TOLERANCES = {
-    name: mechanism.options["tol"].default
+    name: mechanism.params()["tol"].default
     for name, mechanism in solvers.all_mechanisms().items()
-    if "matrix" in mechanism.workload_kinds and "tol" in mechanism.options_on["matrix"]
+    if "matrix" in mechanism.workload_kinds and "tol" in mechanism.params("matrix")
     if name != "ResidualPlanner"  # of marginals only
 }
 

@@ -7,13 +7,14 @@ import pytest
 
 import solvers
 import workloads
+from solvers.mechanism import ProblemSize
 from solvers.problem import memory
 
 
 @pytest.mark.parametrize("name", solvers.all_mechanisms())
 def test_more_queries_over_more_cells_take_no_less(name):
     mechanism = solvers.all_mechanisms()[name]
-    small, large = (mechanism.expected_work(n, n, {}) for n in (64, 512))
+    small, large = (mechanism().work(ProblemSize(n, n)) for n in (64, 512))
     assert 0 < small.flops <= large.flops
     assert 0 < small.bytes <= large.bytes
 

@@ -19,7 +19,7 @@ CLOSED = [name for name in MECHANISMS if name not in ("optimal", "SM-II")]
 
 
 def dense(name, problem, **options):
-    return solvers.all_mechanisms()[name].solve(problem, **options)
+    return solvers.all_mechanisms()[name](**options).on_matrix(problem)
 
 
 def structured(name, problem, **options):

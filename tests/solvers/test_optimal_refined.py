@@ -101,10 +101,11 @@ def test_no_covariance_beats_the_hybrid_in_its_own_objective(seed, weight):
 def test_only_the_plain_objective_certifies_the_privacy_cost():
     for name in ("optimal", "SM-II"):
         mechanism = solvers.all_mechanisms()[name]
-        assert mechanism.certifies({})
-        assert mechanism.certifies({"tol": 1e-3, "total_error_weight": 0.0})
-        assert not mechanism.certifies({"total_error_weight": 0.5})
-    assert not solvers.all_mechanisms()["CA"].certifies({})
+        assert mechanism().certifies
+        assert mechanism(tol=1e-3, total_error_weight=0.0).certifies
+        assert not mechanism(total_error_weight=0.5).certifies
+        assert not mechanism(tol=0.0).certifies
+    assert not solvers.all_mechanisms()["CA"]().certifies
 
 
 def test_the_second_entry_is_least_before_the_third_whatever_that_costs():

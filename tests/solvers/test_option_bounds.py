@@ -14,7 +14,7 @@ OPTIONS = [
     (name, option)
     for name, mechanism in solvers.all_mechanisms().items()
     if "matrix" in mechanism.workload_kinds
-    for option in mechanism.options_on["matrix"]
+    for option in mechanism.params("matrix")
     if (name, option) != ("ESM", "tol")  # which must be positive
 ]
 LEAST = {  # what is taken at the least; what is refused next to it
@@ -31,7 +31,8 @@ FINITE = (1e300, math.inf)
 
 
 def resolved(mechanism, option, value):
-    return solvers.all_mechanisms()[mechanism].resolve(None, {option: value}, "matrix")[option]
+    made = solvers.all_mechanisms()[mechanism].make(None, {option: value}, "matrix")
+    return made.options[option]
 
 
 @pytest.mark.parametrize(("mechanism", "option"), [o for o in OPTIONS if o[1] in LEAST])

@@ -11,6 +11,8 @@ import workloads
 from solvers import NotApplicableError
 from solvers.dual.iteration import Stopping
 from solvers.forms import reduction
+from solvers.mechanism import ProblemSize
+from solvers.mechanisms.optimal import Optimal
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.product import ProductNoise
 from solvers.problem import as_problem
@@ -85,7 +87,7 @@ def test_every_reduction_that_accepts_a_problem_bounds_it_alike(workload):
 def test_work_is_that_of_the_reduction_that_solves():
     by_factors = solvers.expected_work("optimal", PRODUCT)
     on_the_matrix = solvers.expected_work("optimal", PRODUCT, {"refined": True})
-    assert on_the_matrix == solvers.all_mechanisms()["optimal"].work(12, 12)
+    assert on_the_matrix == Optimal().work(ProblemSize(12, 12))
     assert by_factors != on_the_matrix
 
 

@@ -1,7 +1,5 @@
 """SM-II: the literal algorithms, check values, certificates, invariances, hard inputs."""
 
-from dataclasses import fields
-
 import numpy as np
 import pytest
 import sm2_reference as reference
@@ -101,9 +99,8 @@ def test_the_published_constants_certify_nothing_and_claim_nothing():
     assert not solution.converged
     assert not solution.timed_out
     assert solution.gap > TOL
-    mechanism = solvers.all_mechanisms()["SM-II"]
-    assert not mechanism.certifies(mechanism.resolve("published", {}))
-    assert mechanism.certifies(mechanism.resolve(None, {}))
+    assert not sm2.SMII.make("published", {}).certifies
+    assert sm2.SMII().certifies
 
 
 # Check values and certificates
@@ -182,10 +179,7 @@ def test_a_hybrid_on_orbits_that_certifies_nothing_has_no_gap():
 def test_a_level_starts_near_its_minimiser_up_to_the_second_order_of_the_change_of_t():
     """With t raised by 1 %, 1 % of the gradient's rise remains, not the 10 % of a wrong tangent."""
     problem = as_problem(np.tri(6), np.arange(1.0, 7.0))
-    options = solvers.all_mechanisms()["SM-II"].resolve(None, {}, "matrix")
-    names = {field.name for field in fields(newton_cg.Settings)}
-    exact = {"tol": 0.0, "nttol": 1e-20, "softmax_tol": 1e9, "max_cg": 200, "mu": 1.01}
-    settings = newton_cg.Settings(**{n: v for n, v in (options | exact).items() if n in names})
+    settings = newton_cg.Settings(tol=0.0, nttol=1e-20, softmax_tol=1e9, max_cg=200, mu=1.01)
     start = sm2.initial_iterate(problem, None, None)
     first = settings.first_level(SoftMax(np.zeros(6)), start)
     level = newton_cg.minimise(first, start, settings, NEVER, None)

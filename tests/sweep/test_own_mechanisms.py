@@ -324,8 +324,8 @@ def test_nothing_that_an_answer_claims_is_believed_but_its_factors():
 
 
 def test_functions_that_are_no_mechanisms_are_refused():
-    sound = mechanism.of_function("mine", cells_and_total)
-    assert (sound.summary, list(sound.options)) == ("Cells and their total", ["weight"])
+    sound = mechanism.adopt("mine", cells_and_total)
+    assert (sound.summary, list(sound.params())) == ("Cells and their total", ["weight"])
     wrong = lambda: None, lambda problem, weight: None, lambda problem, *, weight: None
     asked = [({"mine": function}, "expected f.problem") for function in wrong]
     for functions, said in [*asked, ({"IP": cells_and_total}, "'IP' exists already")]:

@@ -1,11 +1,10 @@
 """Unions of Kronecker products, including marginals, solved on orbits (`solvers.forms.orbits`).
 
-This reduction applies to mechanisms that declare `OnOrbits` among their ``variants``.
+This reduction applies to mechanisms that have the method ``on_orbits``.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from solvers.forms.orbits.orbit_problem import (
     orbit_problem,
 )
 from solvers.forms.orbits.products import choice_count
-from solvers.forms.reduction import Obstacle, Options, Reduction, needs_matrix
+from solvers.forms.reduction import Obstacle, Reduction
 from solvers.mechanism import Mechanism, Work, all_mechanisms
 from solvers.problem import Problem, memory
 from solvers.problem.factors import bytes_of_basis
@@ -34,32 +33,20 @@ _MATRICES = 8
 _BYTES_PER_PAIR = 300.0
 
 
-@dataclass(frozen=True)
-class OnOrbits:
-    """A mechanism's own way to solve problems on orbits, with the results of the query matrix.
+@runtime_checkable
+class OnOrbits(Protocol):
+    """A mechanism that solves problems on orbits, with the results of the query matrix."""
 
-    Attributes
-    ----------
-    solve : callable
-        ``solve(orbits, *, option, ...) -> Solution``, with the options that the mechanism has for
-        query matrices.
-    matrix_only : tuple of str
-        Options that have an effect only on the query matrix; here they must be at their defaults.
-    ordered : bool
-        Whether the mechanism needs an ordered attribute.
-    hindrance : callable
-        ``hindrance(orbits, options) -> str``: the reason why a solve with these options must use
-        the query matrix instead of the orbits; empty if there is none.
-    flops_per_pair : float
-        Expected floating-point operations for each pair of a marginal and a subset of its
-        attributes, fitted to measured solves; used if all cells are equivalent.
-    """
+    def on_orbits(self, orbits: AnyOrbits) -> Solution:
+        """Solve the problem."""
 
-    solve: Callable[..., Solution]
-    matrix_only: tuple[str, ...] = ()
-    ordered: bool = False
-    hindrance: Callable[[AnyOrbits, Options], str] = lambda *_: ""
-    flops_per_pair: float = 3e3
+
+@runtime_checkable
+class Hindered(Protocol):
+    """A mechanism that cannot solve every problem on orbits."""
+
+    def hindrance_on_orbits(self, orbits: AnyOrbits) -> Obstacle:
+        """The reason why a solve must use the query matrix instead; empty if there is none."""
 
 
 def _accepts(problem: Problem) -> AnyOrbits | Obstacle | None:
@@ -112,45 +99,37 @@ def _accepts(problem: Problem) -> AnyOrbits | Obstacle | None:
     return found
 
 
-def _solve(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Solution:
-    variant = mechanism.variant(OnOrbits)
-    assert variant is not None
-    return variant.solve(
-        transformed, **{n: v for n, v in options.items() if n not in variant.matrix_only}
-    )
+def _solve(mechanism: Mechanism, transformed: AnyOrbits) -> Solution:
+    assert isinstance(mechanism, OnOrbits)
+    return mechanism.on_orbits(transformed)
 
 
 def _lower_bound(transformed: AnyOrbits, stopping: Stopping) -> float:
     return transformed.optimum(stopping).lower
 
 
-def _work(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Work:
+def _work(mechanism: Mechanism, transformed: AnyOrbits) -> Work:
     if isinstance(transformed, SingleOrbit):
         # this estimate needs no arrays over the domain, however large it is
-        variant, pairs = mechanism.variant(OnOrbits), transformed.pair_count
+        pairs = transformed.pair_count
         dense = min(transformed.targets.size, LARGEST_FACTORISED) ** 2
-        flops = _LEAST_FLOPS + (variant.flops_per_pair if variant else 0.0) * pairs
+        flops = _LEAST_FLOPS + mechanism.flops_per_pair * pairs
         return Work(flops=flops, bytes=_BYTES_PER_PAIR * pairs + 16.0 * dense)
-    works = [planned(mechanism, part.problem, options) for part in transformed.parts]
+    works = [planned(mechanism, part.problem) for part in transformed.parts]
     listed = [size for size in transformed.problem.workload.shape if size <= LARGEST_LISTED]
     flops = _LEAST_FLOPS + sum(work.flops for work in works)
     return Work(flops, 24.0 * sum(listed) + sum(work.bytes for work in works))
 
 
-def _obstacle(mechanism: Mechanism, transformed: AnyOrbits, options: Options) -> Obstacle:
+def _obstacle(mechanism: Mechanism, transformed: AnyOrbits) -> Obstacle:
     """Why the mechanism cannot solve this problem on its orbits; empty if it can."""
-    variant = mechanism.variant(OnOrbits)
-    if variant is None:
-        others = (name for name, m in all_mechanisms().items() if m.variant(OnOrbits))
+    if not isinstance(mechanism, OnOrbits):
+        others = (name for name, other in all_mechanisms().items() if issubclass(other, OnOrbits))
         return f"it has no form on orbits; there is one for {', '.join(others)}"
-    reason = needs_matrix(mechanism, options, variant.matrix_only)
-    if reason:
-        return reason
-    if variant.ordered and not transformed.ordered_axes:
-        return "its noise is on ordered cells, and no attribute is ordered"
-    reason = variant.hindrance(transformed, options)
-    if reason:
-        return reason
+    if isinstance(mechanism, Hindered):
+        reason = mechanism.hindrance_on_orbits(transformed)
+        if reason:
+            return reason
     if isinstance(transformed, SingleOrbit) and transformed.pair_count > LARGEST_CLOSURE:
         marginals = transformed.operator.subsets
         return (
@@ -158,7 +137,7 @@ def _obstacle(mechanism: Mechanism, transformed: AnyOrbits, options: Options) ->
             f"have {transformed.pair_count} subsets of attributes, more than the limit of "
             f"{LARGEST_CLOSURE}; ask for fewer marginals or for lower orders"
         )
-    short = memory.shortage(_work(mechanism, transformed, options).bytes)
+    short = memory.shortage(_work(mechanism, transformed).bytes)
     return f"on its orbits it takes {short}" if short else ""
 
 

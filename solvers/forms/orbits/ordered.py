@@ -6,13 +6,20 @@ from math import prod
 
 import numpy as np
 
-from solvers.forms.orbits.orbit_noise import Expanded, OrbitsNoise
+from solvers.forms.orbits.orbit_noise import AnyOrbits, Expanded, OrbitsNoise
 from solvers.forms.orbits.orbit_problem import Orbits
 from solvers.noise.factorisation import Factorisation, InBasis, identity, scale_of
 from solvers.problem import Problem
 from solvers.solution import Solution
 from workloads import Workload
 from workloads.operators import Array, Composed, Explicit, Stacked, dense
+
+
+def check_ordered(orbits: AnyOrbits) -> str:
+    """The reason why noise on ordered cells cannot be copied; empty if there are ordered cells."""
+    if orbits.ordered_axes:
+        return ""
+    return "its noise is on ordered cells, and no attribute is ordered"
 
 
 def over_ordered_cells(orbits: Orbits) -> Problem:
