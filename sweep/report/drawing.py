@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -23,16 +23,27 @@ from sweep.report import output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
+    from matplotlib.lines import Line2D
+    from matplotlib.text import Text
 
 Numbers = Sequence[float] | NDArray[np.float64]
 
 FORMS = ("png", "svg", "pdf")
 _COLOURS = (
-    "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C00",
-)  # fmt: skip
-"""Okabe and Ito's colours for the colour-blind; olive replaces yellow, which is too pale."""
-_MARKERS = "os^DvP*X<>"
+    *("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C00"),
+    *("#5A0F00", "#000078", "#7800FF", "#A50F69", "#E100FF", "#3C5A00", "#5A0096", "#00E187"),
+    *("#001ED2", "#0F3C4B", "#2D003C", "#875A3C", "#FF3C69", "#1E1E00", "#694B87", "#FF87F0"),
+    *("#E100A5", "#7869E1", "#96B496", "#D2001E", "#69B400", "#E1A5C3", "#A54BA5", "#782D3C"),
+)
+"""Okabe and Ito's colours for the colour-blind, with olive in place of yellow, which is too pale.
+
+Each further colour is the one farthest from all before it, for readers with normal vision and for
+those without green cones (Oklab distances); 32 are as many as stay 0.11 apart."""
+_MARKERS = "os^DvP*<>"
+"""Nine, so that styles with one colour, which are 32 apart, have different markers."""
 _DASHES: tuple[Any, ...] = (
     "-",
     (0, (5, 2)),
@@ -40,31 +51,41 @@ _DASHES: tuple[Any, ...] = (
     (0, (6, 2, 1, 2)),
     (0, (3, 1, 1, 1, 1, 1)),
 )
+PRINTED = "printed"
+"""The variant of points that a paper or a closed form states."""
+_PRINTED_MARKER = "x"
 _MECHANISMS = (
     *("optimal", "IP", "CA", "GM", "HM", "SM-II", "wCA-I", "wCA-II"),
     *("WM", "LRM", "AM", "ESM", "COA", "GD", "interior-point", "geometric"),
     *("tight-constraints", "lp-optimal", "fisher", "laplace", "ResidualPlanner+", "DAWA"),
 )
-"""Mechanisms with a fixed style: a mechanism's position is the index of its style.
+"""Mechanisms with a style of their own: a mechanism's position is the index of its style.
 
-The order gives different colours to mechanisms that are often drawn together.
-"""
-_OTHER_STYLES = 18
-"""Number of further styles, for mechanisms that are not in `_MECHANISMS`."""
+The first eight, which are often drawn together, have the colours that differ most."""
 _MOST = {"panels": 12, "lines": 20}
 """Largest numbers of panels and of lines in a picture."""
 _MANY_POINTS = 30
 """Lines with more points than this are drawn without markers."""
-_LONG_TICKS = 24
-"""Labels of a horizontal axis are rotated if together they have more characters than this."""
 _FEW_VALUES = 16
 """A logarithmic axis with at most this many values has its ticks at the values."""
-_ROOM = 0.08
-"""Least distance between two ticks, as a share of the axis's length."""
+_APART = 5.0
+"""Least distance between the labels of two ticks, in pixels of 1/100 inch."""
+_TURN = 30.0
+"""The angle, in degrees, by which names below a horizontal axis are turned if they would touch."""
 _SAME = 1e-12
 """Replicates whose relative difference is at most this are drawn without a range."""
 _ONE_DECADE = 30
 """A logarithmic axis has ticks only at powers of ten if the ratio of its ends is at least this."""
+_LEGEND_SHARE = 0.35
+"""A legend that takes more of the figure's width than this stands below the panels."""
+_LEGEND_CHARACTERS = 26
+"""Entries of a legend wrap after this many characters: two columns then fit into 3.4 inches."""
+_LEAST_HEIGHT = 0.7
+"""Least height that panels, with title and labels, need, in inches; with less, none would show."""
+_MOST_COLUMNS = 6
+"""Largest number of columns of a legend below the panels."""
+_MARGIN = 0.06
+"""Space around the notes and the legend, in inches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,25 +94,35 @@ class Line:
 
     Attributes
     ----------
-    label : str
-        The name in the legend, which determines the style; see `styles_of`.
+    series : str
+        What the line shows, such as a mechanism; lines of one series have one colour and marker.
     x, y : sequence of float
         Coordinates of the points; ``y`` is the mean over the replicates.
     ends : pair of sequences of float
         Every point's minimum and maximum over the replicates; if empty, no range is drawn.
     dots : bool
         Whether only the points are drawn, without lines between them.
-    like : str
-        The label of another line: this line gets that line's colour, but a different marker. If
-        empty, this line's own label determines its style.
+    variant : str
+        What tells the line from others of its series, such as ``targets = uniform``; lines of one
+        variant have one line style.
     """
 
-    label: str
+    series: str
     x: Numbers
     y: Numbers
     ends: Sequence[Numbers] = ()
     dots: bool = False
-    like: str = ""
+    variant: str = ""
+
+    @property
+    def label(self) -> str:
+        """The line's name: its series and variant."""
+        return line_label(self.series, self.variant)
+
+
+def line_label(series: str, variant: str) -> str:
+    """Return the name of a line in words, such as ``CA, targets = uniform``."""
+    return ", ".join(filter(None, (series, variant)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,17 +253,21 @@ def picture(
     size: tuple[float, float] | None = None,
     digits: int = 6,
     share_y: bool = False,
+    series: Iterable[str] = (),
 ) -> Picture:
     """Draw a picture without pyplot and its global state.
 
     Parameters
     ----------
     size : tuple of float, optional
-        Width and height in inches; by default, they depend on the number of panels.
+        Width and height in inches; by default, they depend on the panels, notes and legend.
     digits : int
         Significant digits of the numbers on the axes.
     share_y : bool
         Whether all panels have the same vertical axis.
+    series : iterable of str
+        Further series, which are not drawn; figures of one dataset that name all its series give
+        each the same style.
 
     Raises
     ------
@@ -240,8 +275,8 @@ def picture(
         If matplotlib is not installed, or there are too many panels or lines.
     """
     lines = [line for panel in panels for line in panel.lines]
-    styles = styles_of(line.label for line in lines if not line.like)
-    for what, number in {"panels": len(panels), "lines": len(styles)}.items():
+    labels = {line.label for line in lines if line.variant != PRINTED}
+    for what, number in {"panels": len(panels), "lines": len(labels)}.items():
         if number > _MOST[what]:
             raise SweepError(
                 f"it would have {number} {what}; expected at most {_MOST[what]}: choose cells with "
@@ -250,71 +285,107 @@ def picture(
     with _look():
         from matplotlib.figure import Figure
 
-        count = len(panels)
-        columns = min(count, 2 if count in (2, 4) else 3)
-        rows = math.ceil(count / columns)
+        columns = min(len(panels), 2 if len(panels) in (2, 4) else 3)
+        rows = math.ceil(len(panels) / columns)
+        # one panel is as wide as a page's text; several get the height that a third of it needs
         width, height = (6.4, 3.6) if columns == 1 else (3.6 * columns, 3.0)
-        size = size or (width, 0.5 + height * rows)
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=size or (width, 0.5 + height * rows), layout="constrained")
         places = list(figure.subplots(rows, columns, squeeze=False, sharey=share_y).flat)
-        styles |= {line.label: styles[line.like] + len(_COLOURS) for line in lines if line.like}
+        styles = _Styles(
+            styles_of([*series, *(line.series for line in lines)]),
+            list(dict.fromkeys(line.variant for line in lines if line.variant != PRINTED)),
+        )
         for axes, panel in zip(places, panels, strict=False):
             _draw(axes, panel, styles)
             _finish(axes, digits)
-        for axes in places[count:]:
+        for axes in places[len(panels) :]:
             axes.set_axis_off()
-        at_left: dict[str, Any] = {"x": 0.01, "ha": "left"}
-        figure.suptitle(_wrapped(title, size[0]), fontsize=10, **at_left)
-        handles: dict[str, Any] = {}
-        for axes in figure.axes:
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-                handles.setdefault(label, handle)
-        if len(handles) > 1:  # one legend for all panels
-            figure.legend(
-                handles.values(), handles.keys(), loc="outside right center", frameon=False
-            )
-        if notes:
-            figure.supxlabel(_wrapped(" ".join(notes), size[0]), fontsize=7, **at_left)
+        figure.suptitle(_wrapped(title, figure.get_figwidth()), fontsize=10, x=0.01, ha="left")
+        _set_around(figure, styles.legend(lines), " ".join(notes), size)
+        figure.draw_without_rendering()  # gives axes and labels their places
+        upright = [panel.image is None and panel.ticks for panel in panels]
+        for axes, names in zip(places, upright, strict=False):
+            if names:
+                inches = axes.get_window_extent().width / figure.dpi
+                _turn_names(axes.xaxis, names, inches)
+        figure.draw_without_rendering()
+        for axes, names in zip(places, upright, strict=False):
+            for axis in [axes.yaxis] if names else [axes.xaxis, axes.yaxis]:
+                _thin_out(axis)
         return Picture(name, title, facts, figure)
 
 
-def styles_of(labels: Iterable[str]) -> dict[str, int]:
-    """Map the label of each line to the index of its style.
+@dataclass(frozen=True)
+class _Styles:
+    """The styles of a picture's lines: the index of each series's style, and the variants."""
 
-    In figures with one line for each mechanism, a mechanism of `_MECHANISMS` has a fixed style.
-    Further lines of a mechanism, and lines labelled with another axis (``d = 4``), take the next
-    unused styles.
+    numbers: Mapping[str, int]
+    variants: Sequence[str]
+
+    def of_series(self, series: str) -> dict[str, Any]:
+        """Return matplotlib's options for the colour and the marker of a series."""
+        number = self.numbers[series]
+        colour = _COLOURS[number % len(_COLOURS)]
+        return {
+            "color": colour,
+            "marker": _MARKERS[number % len(_MARKERS)],
+            "markerfacecolor": "none" if number % 2 else colour,
+        }
+
+    def of_variant(self, variant: str) -> dict[str, Any]:
+        """Return matplotlib's options for the line style of a variant; points have no line."""
+        if variant == PRINTED:
+            return {"linestyle": "none", "marker": _PRINTED_MARKER}
+        return {"linestyle": _DASHES[self.variants.index(variant) % len(_DASHES)]}
+
+    def legend(self, lines: Iterable[Line]) -> "dict[str, Line2D]":
+        """Return the entries of a legend: the series, then the variants; none if all is evident."""
+        from matplotlib.lines import Line2D
+
+        entries = dict[str, Line2D]()
+        for line in lines:
+            look = {**self.of_series(line.series), "linestyle": "none" if line.dots else "-"}
+            entries.setdefault(line.series, Line2D([], [], **look))
+        variants = self.variants if len(self.variants) > 1 else []
+        printed = [PRINTED] * any(line.variant == PRINTED for line in lines)
+        for variant in filter(None, (*variants, *printed)):
+            entries[variant] = Line2D([], [], color="0.2", **self.of_variant(variant))
+        return entries if len(entries) > 1 else {}
+
+
+def styles_of(series: Iterable[str]) -> dict[str, int]:
+    """Map each series to the index of its style.
+
+    A mechanism of `_MECHANISMS` has a fixed style. Any other mechanism takes the first unused of
+    the styles that follow these, from one on that its name determines; series that are labelled
+    with another axis (``d = 4``) take the first unused of all styles.
     """
-    styles: dict[str, int] = {}
-    for label in dict.fromkeys(labels):
-        name = label.partition(",")[0]
-        style = 0
-        if name in _MECHANISMS:
-            style = _MECHANISMS.index(name)
-        elif " = " not in name:
-            style = len(_MECHANISMS) + zlib.crc32(name.encode()) % _OTHER_STYLES
-        styles[label] = next(number for number in count(style) if number not in styles.values())
+    names = list(dict.fromkeys(series))
+    styles = {name: _MECHANISMS.index(name) for name in names if name in _MECHANISMS}
+    own = len(_COLOURS) - len(_MECHANISMS)
+    for name in names:
+        if name not in styles:
+            start = 0
+            if name and " = " not in name:
+                start = len(_MECHANISMS) + zlib.crc32(name.encode()) % own
+            # round all colours once, then on to styles whose colours are taken
+            order = chain(range(start, len(_COLOURS)), range(start), count(len(_COLOURS)))
+            styles[name] = next(number for number in order if number not in styles.values())
     return styles
 
 
-def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, int]) -> None:
+def _draw(axes: "Axes", panel: Panel, styles: _Styles) -> None:
     """Draw a panel: its lines in the given styles, with ranges, or its heat map."""
     for line in panel.lines:
-        style = styles[line.label]
-        colour = _COLOURS[style % len(_COLOURS)]
-        many = len(line.x) > _MANY_POINTS and not line.dots
-        axes.plot(
-            line.x,
-            line.y,
-            color=colour,
-            marker="" if many else _MARKERS[style % len(_MARKERS)],
-            linestyle="none" if line.dots else _DASHES[style % len(_DASHES)],
-            label=line.label,
-            markerfacecolor="none" if style % 2 else colour,
-        )
+        look = styles.of_series(line.series) | styles.of_variant(line.variant)
+        if line.dots:
+            look["linestyle"] = "none"
+        elif len(line.x) > _MANY_POINTS:
+            look["marker"] = ""
+        axes.plot(line.x, line.y, label=line.label, **look)
         least, most = np.asarray(line.ends or ((), ()))
         if np.any(most - least > _SAME * np.abs(most)):
-            axes.vlines(line.x, least, most, color=colour, linewidth=0.9, alpha=0.7)
+            axes.vlines(line.x, least, most, color=look["color"], linewidth=0.9, alpha=0.7)
     if panel.image is not None:
         low, top = float(np.nanmin(panel.image)), float(np.nanmax(np.abs(panel.image)))
         colours, low = ("PuOr", -top) if low < 0 else ("cividis", low)
@@ -327,9 +398,66 @@ def _draw(axes: "Axes", panel: Panel, styles: Mapping[str, int]) -> None:
     axes.set(**panel.options)
     if panel.ticks:
         axis = axes.xaxis if panel.image is None else axes.yaxis
-        long = panel.image is None and sum(map(len, panel.ticks)) > _LONG_TICKS
-        turned: dict[str, Any] = {"rotation": 30, "ha": "right"} if long else {}
-        axis.set_ticks(range(len(panel.ticks)), list(panel.ticks), parse_math=False, **turned)
+        axis.set_ticks(range(len(panel.ticks)), list(panel.ticks), parse_math=False)
+
+
+def _set_around(
+    figure: "Figure",
+    entries: "Mapping[str, Line2D]",
+    notes: str,
+    size: tuple[float, float] | None,
+) -> None:
+    """Write the notes below the panels, and the legend beside them or, if it is wide, below.
+
+    The panels get the rest of the figure. If no ``size`` is given, the figure becomes higher by
+    what is below the panels.
+
+    Raises
+    ------
+    SweepError
+        If the notes and the legend leave no room for panels.
+    """
+    width, height = figure.get_size_inches()
+    text = figure.supxlabel(_wrapped(notes, width), x=0.01, y=0.0, ha="left", va="bottom")
+    text.set_fontsize(7)
+    inch = 1 / figure.dpi
+    below = text.get_window_extent().height * inch + _MARGIN if notes else 0.0
+    right, anchor = 1.0, below
+    if entries:
+        legend = _legend(figure, entries, 1)
+        box = legend.get_window_extent()
+        if box.width * inch <= _LEGEND_SHARE * width and box.height * inch <= height - below:
+            right -= box.width * inch / width
+            legend.set_loc("center right")
+        else:  # in as many columns as the figure is wide
+            for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
+                legend.remove()
+                legend = _legend(figure, entries, columns)
+                if legend.get_window_extent().width * inch <= width:
+                    break
+            below += legend.get_window_extent().height * inch + _MARGIN
+    if size is None:
+        height += below
+        figure.set_figheight(height)
+    elif height - below < _LEAST_HEIGHT:
+        raise SweepError(
+            f"a figure {height:g} inches high has no room for panels above its legend and notes, "
+            f"which take {below:.2g}; give a --size of at least {width:g}x{below + 1.5:.2g}"
+        )
+    if right == 1.0 and entries:
+        legend.set_bbox_to_anchor((0.0, anchor / height), figure.transFigure)
+    engine: Any = figure.get_layout_engine()
+    engine.set(rect=(0.0, below / height, right, 1.0 - below / height))
+
+
+def _legend(figure: "Figure", entries: "Mapping[str, Line2D]", columns: int) -> "Legend":
+    labels = [textwrap.fill(label, _LEGEND_CHARACTERS) for label in entries]
+    return figure.legend(
+        list(entries.values()),
+        labels,
+        loc="lower left",
+        ncols=columns,
+    )
 
 
 def _finish(axes: "Axes", digits: int) -> None:
@@ -352,19 +480,55 @@ def _finish(axes: "Axes", digits: int) -> None:
 
 
 def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
-    """Return the values at which ticks are drawn; if there are many values, an empty list.
-
-    Values that are too close to another tick are left out.
-    """
+    """Return the values at which ticks are drawn; if there are many values, an empty list."""
     if len(values) > (_FEW_VALUES if log else 2):
         return []
-    place = math.log if log else float
-    shown = [value for value in values if value > 0.0 or not log]
-    kept = shown[-1:]
-    for value in shown[-2::-1]:
-        if place(kept[-1]) - place(value) >= _ROOM * (place(shown[-1]) - place(shown[0])):
-            kept.append(value)
+    return [value for value in values if value > 0.0 or not log]
+
+
+def _labelled(axis: "Axis") -> "dict[float, Text]":
+    """Return the labels of the ticks that an axis shows, by the ticks' places.
+
+    There are none if a shared axis shows them elsewhere.
+    """
+    low, high = sorted(axis.get_view_interval())
+    ticks = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
+    return {at: label for at, label in ticks if low <= at <= high and label.get_text()}
+
+
+def _apart(labels: "Mapping[float, Text]") -> dict[float, str]:
+    """Return the labels that remain if, from the last one on, those that touch a later one go.
+
+    The figure must have been drawn before, if only without rendering.
+    """
+    kept, boxes = dict[float, str](), list[Any]()
+    for at, label in reversed(list(labels.items())):
+        box = label.get_window_extent().padded(_APART / 2)
+        if not any(box.overlaps(other) for other in boxes):
+            kept[at] = label.get_text()
+            boxes.append(box)
     return kept
+
+
+def _turn_names(axis: "Axis", names: Sequence[str], inches: float) -> None:
+    """Turn the names along a horizontal axis of this length if they would touch."""
+    labels = _labelled(axis)
+    if len(_apart(labels)) < len(labels):
+        # two turned lines of text are as far apart as the sine of the angle times two ticks
+        room = 72 * inches / len(names) * math.sin(math.radians(_TURN))
+        high = float(next(iter(labels.values())).get_fontsize())
+        turned: dict[str, Any] = (
+            {"rotation": _TURN, "ha": "right"} if room > high else {"rotation": 90.0}
+        )
+        axis.set_ticks(range(len(names)), list(names), parse_math=False, **turned)
+
+
+def _thin_out(axis: "Axis") -> None:
+    """Leave out ticks whose labels would touch those of larger numbers."""
+    labels = _labelled(axis)
+    kept = _apart(labels)
+    if len(kept) < len(labels):
+        axis.set_ticks(list(kept), list(kept.values()))
 
 
 def _wrapped(text: str, inches: float) -> str:

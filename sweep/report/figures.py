@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 import workloads
 from solvers import privacy
 from sweep.dataset import frames, reading
-from sweep.dataset.pivots import label_text, place_texts
+from sweep.dataset.pivots import label_text, labels_of, place_texts
 from sweep.dataset.reading import Results
 from sweep.errors import SweepError, command
 from sweep.experiment.schema import SIZES, Experiment, Figure
 from sweep.plan.stored import of_store
 from sweep.report import drawing, tables
-from sweep.report.drawing import Line, Panel, Picture
+from sweep.report.drawing import PRINTED, Line, Panel, Picture
 from sweep.store import arrays
 from sweep.store.places import Location
 from workloads.parameters import nearest
@@ -48,7 +48,7 @@ STANDARD: Mapping[str, Mapping[str, Any]] = {
 """Figures that need no declaration in an experiment, by name; each sets some keys of `Figure`."""
 
 
-_Drawn = tuple[str, Sequence[Panel], list[str]]
+_Drawn = tuple[str, list[Panel], list[str]]
 """The content of a figure: its title, panels and notes."""
 
 
@@ -132,12 +132,22 @@ def pictures(
             source = _Source(data, label, experiment, store)
             title, panels, notes = draw(source, figure)
             shown = {"title": prefix + title, "share_y": bool(figure.panels), **look}
-            drawn.append(drawing.picture(stem, panels, notes=notes, facts=facts, **shown))
+            shown |= {"notes": notes, "facts": facts, "series": _all_series(data, figure.hue)}
+            drawn.append(drawing.picture(stem, panels, **shown))
         except SweepError as error:
             troubles.append(error)
     if not drawn:
         raise SweepError(f"figure {name!r}: {troubles[0]}")
     return drawn
+
+
+def _all_series(data: xr.Dataset, axis: str) -> list[str]:
+    """Return the series that figures of a group have if their lines differ by the labels of axis.
+
+    With all of them, a series has the same style in every figure, whatever cells are chosen.
+    """
+    labels = labels_of(data, axis) if axis in data.coords else []
+    return place_texts(pd.DataFrame({axis: labels}), [axis])
 
 
 def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,19 +195,20 @@ def _of_variable(source: _Source, figure: Figure) -> _Drawn:
         ticks = list(dict.fromkeys(over[has]))
         over = over.map({text: at for at, text in enumerate(ticks)})
     rest = [axis for axis in by if axis != figure.panels]
-    entries = entries.assign(over=over, line=_line_names(entries, rest))
+    entries = entries.assign(over=over, **_line_names(entries, rest))
     log = {axis for axis in figure.log if axis == "y" or not ticks}
     options = {"xlabel": _named(data, figure.x), "ylabel": _named(data, figure.variable)}
     options |= {f"{axis}scale": "log" for axis in log}
     panels = []
     for label, part in entries.groupby(figure.panels or (lambda _: ""), sort=False):
         lines = []
-        for line, whole in part.groupby("line", sort=False):
+        for (series, variant), whole in part.groupby(["series", "variant"], sort=False):
             known = whole[whole["mean"].notna()].sort_values("over", kind="stable")
             if known.empty or ("y" in log and known["mean"].max() <= 0):
                 continue
             x, y, *ends = (known[n].to_numpy() for n in ("over", "mean", "minimum", "maximum"))
-            lines.append(Line(str(line), x, y, ends, dots=bool(ticks)))
+            named = {"series": str(series), "variant": str(variant)}
+            lines.append(Line(x=x, y=y, ends=ends, dots=bool(ticks), **named))
         title = f"{figure.panels} = {label_text(label)}" if figure.panels else ""
         if part["mean"].notna().any():
             panels.append(Panel(title, lines, options, ticks))
@@ -219,7 +230,7 @@ def _printed(source: _Source, figure: Figure, labels: Sequence[str]) -> Iterator
     for label in labels:
         if numbers := printed.get(label):
             x, y = list(numbers), list(numbers.values())
-            yield Line(f"{label}, printed", x, y, dots=True, like=label)
+            yield Line(label, x, y, dots=True, variant=PRINTED)
 
 
 def _notes(entries: pd.DataFrame, x: str, log: Collection[str]) -> list[str]:
@@ -228,7 +239,8 @@ def _notes(entries: pd.DataFrame, x: str, log: Collection[str]) -> list[str]:
     notes = []
     if len(missing):
         states = missing["state"].replace("ok", tables.NONE).str.replace("_", " ")
-        by_reason = missing["line"] + " " + states
+        labels = map(drawing.line_label, missing["series"], missing["variant"])
+        by_reason = pd.Series(labels, missing.index) + " " + states
         reasons = "; ".join(
             f"{why} at {', '.join(dict.fromkeys(map(label_text, rows[x])))}".strip()
             for why, rows in missing.groupby(by_reason, sort=False)
@@ -256,15 +268,17 @@ def _privacy(source: _Source, figure: Figure) -> _Drawn:
     cells = frames.where(frames.long(source.data, figure.variable), figure.where)
     by = tables.rows_of(source.data, cells, (figure.hue,))
     entries = tables.summarised(cells, figure.variable, by)
-    entries = entries.assign(line=_line_names(entries, by), δ="any δ")
+    entries = entries.assign(**_line_names(entries, by), δ="any δ")
     known = entries[entries["mean"].notna()]
     if known.empty:
         raise SweepError("no such cell has a privacy cost yet")
     costs = known[["mean", "minimum", "maximum"]].to_numpy().tolist()
     curves = [[privacy.epsilon(cost, _DELTAS) for cost in row] for row in costs]
     lines = [
-        Line(label, _DELTAS, y, ends)
-        for label, (y, *ends) in zip(known["line"], curves, strict=True)
+        Line(series, _DELTAS, y, ends, variant=variant)
+        for series, variant, (y, *ends) in zip(
+            known["series"], known["variant"], curves, strict=True
+        )
     ]
     options = {"xlabel": "δ", "xscale": "log", "ylabel": "ε"}
     return figure.title, [Panel("", lines, options)], _notes(entries, "δ", ())
@@ -286,13 +300,14 @@ def _scaling(source: _Source, figure: Figure) -> _Drawn:
     return title, panels, notes
 
 
-def _line_names(entries: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """Return, for every row of a table, the name of the line on which its point lies.
+def _line_names(points: pd.DataFrame, by: Sequence[str]) -> dict[str, list[str]]:
+    """Return, for every point, the ``series`` and the ``variant`` of the line that it lies on.
 
-    The name consists of the row's labels on the first axis in ``by`` and on all axes that vary.
+    The series is its label on the first axis in ``by``, the variant its labels on the other axes
+    that vary.
     """
-    several = [name for name in by[1:] if entries[name].nunique() > 1]
-    return place_texts(entries, [*by[:1], *several])
+    several = [name for name in by[1:] if points[name].nunique() > 1]
+    return {"series": place_texts(points, by[:1]), "variant": place_texts(points, several)}
 
 
 def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:
@@ -319,8 +334,14 @@ def _named(data: xr.Dataset, name: str) -> str:
     return shown if units in ("1", "") else f"{shown} ({units})"
 
 
-_Arrays = dict[str, tuple[str, NDArray[np.float64]]]
-"""The id and the stored array of every cell in a figure, by the cell's label."""
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """An array that the store keeps of a cell, with the cell's id and the name of its line."""
+
+    series: str
+    variant: str
+    cell: str
+    values: NDArray[np.float64]
 
 
 def _of_arrays(source: _Source, figure: Figure) -> _Drawn:
@@ -336,13 +357,14 @@ def _of_arrays(source: _Source, figure: Figure) -> _Drawn:
     if "replicate" in ok:
         ok = ok[ok["replicate"] == ok["replicate"].min()]
     axes = (str(dim) for dim in data["status"].dims if dim not in ("mechanism", "replicate"))
-    labels = place_texts(ok, ["mechanism", *(axis for axis in axes if ok[axis].nunique() > 1)])
-    found: _Arrays = {}
-    for label, cell, solve in zip(labels, ok["cell"], ok["solve"], strict=True):
+    named = _line_names(ok, ["mechanism", *axes]).values()
+    found = list[_Kept]()
+    for series, variant, cell, solve in zip(*named, ok["cell"], ok["solve"], strict=True):
         if arrays.file(store, solve).is_file():
             kept = arrays.arrays(store, solve)
             if array in kept:
-                found[label] = cell, kept[array].to_numpy().astype(np.float64)
+                values = kept[array].to_numpy().astype(np.float64)
+                found.append(_Kept(series, variant, cell, values))
     if not found:
         keep = array.partition("_")[0] if array.startswith("trace") else array
         rerun = command("rerun", store, "--where \"status == 'ok'\"")
@@ -353,12 +375,12 @@ def _of_arrays(source: _Source, figure: Figure) -> _Drawn:
     return figure.title or array, _OF_ARRAYS[array](found, store), []
 
 
-def _variances(found: _Arrays, store: Location) -> list[Panel]:
+def _variances(found: Sequence[_Kept], store: Location) -> list[Panel]:
     """Plot the variance of every query against its target; points below the diagonal have slack."""
     cells, lines = of_store(store).cells, []
-    for label, (cell, variances) in found.items():
-        x, y = np.unique(np.array([_targets(cells.of_id(cell)), variances]), axis=1)
-        lines.append(Line(label, x, y, dots=True))
+    for one in found:
+        x, y = np.unique(np.array([_targets(cells.of_id(one.cell)), one.values]), axis=1)
+        lines.append(Line(one.series, x, y, dots=True, variant=one.variant))
     targets = np.concatenate([line.x for line in lines])
     ends = [targets.min(), targets.max()]
     lines.append(Line("variance = target", ends, ends))
@@ -377,42 +399,49 @@ def _targets(cell: Any) -> NDArray[np.float64]:
     return np.asarray(targets, dtype=np.float64)
 
 
-def _profile(found: _Arrays, store: Location) -> list[Panel]:
+def _profile(found: Sequence[_Kept], store: Location) -> list[Panel]:
     """Draw a heat map with a row for every cell of the grid; shorter rows end earlier."""
-    image = pd.DataFrame(pd.Series(each / each.max()) for _, each in found.values()).to_numpy()
-    return [Panel("", [], {"xlabel": "domain cell"}, list(found), image)]
+    rows = [pd.Series(one.values / one.values.max()) for one in found]
+    names = [drawing.line_label(one.series, one.variant) for one in found]
+    return [Panel("", [], {"xlabel": "domain cell"}, names, pd.DataFrame(rows).to_numpy())]
 
 
-def _covariance(found: _Arrays, store: Location) -> list[Panel]:
+def _covariance(found: Sequence[_Kept], store: Location) -> list[Panel]:
     labels = {"xlabel": "basis query", "ylabel": "basis query"}
-    return [Panel(name, [], labels, image=values) for name, (_, values) in found.items()]
+    return [
+        Panel(drawing.line_label(one.series, one.variant), [], labels, image=one.values)
+        for one in found
+    ]
 
 
-def _in_order(found: _Arrays, store: Location, x: str, y: str) -> list[Panel]:
+def _in_order(found: Sequence[_Kept], store: Location, x: str, y: str) -> list[Panel]:
     """Draw the numbers of each array in their order; ``x`` and ``y`` are the labels of the axes."""
-    lines = [Line(label, np.arange(float(ys.size)), ys) for label, (_, ys) in found.items()]
-    scale = "log" if all((ys > 0).all() for _, ys in found.values()) else "linear"
+    lines = [
+        Line(one.series, np.arange(float(one.values.size)), one.values, variant=one.variant)
+        for one in found
+    ]
+    scale = "log" if all((one.values > 0).all() for one in found) else "linear"
     return [Panel("", lines, {"xlabel": x, "ylabel": y, "yscale": scale})]
 
 
-def _regions(found: _Arrays, store: Location) -> list[Panel]:
+def _regions(found: Sequence[_Kept], store: Location) -> list[Panel]:
     """Draw the edges of the polytopes that priors span, projected to the first two probabilities.
 
     Priors whose labels differ only in ``prior`` span one polytope.
     """
-    corners: dict[str, list[NDArray[np.float64]]] = {}
-    for label, (_, values) in found.items():
-        kind = ", ".join(part for part in label.split(", ") if not part.startswith("prior = "))
-        corners.setdefault(kind, []).append(values[:2])
-    # back and forth along each edge, so that a single line draws all edges
-    lines = [
-        Line(kind, *np.transpose([p for a, b in combinations(priors, 2) for p in (a, b, a)]))
-        for kind, priors in corners.items()
-    ]
+    corners: dict[tuple[str, str], list[NDArray[np.float64]]] = {}
+    for one in found:
+        parts = (part for part in one.variant.split(", ") if not part.startswith("prior = "))
+        corners.setdefault((one.series, ", ".join(parts)), []).append(one.values[:2])
+    lines = []
+    for (series, variant), priors in corners.items():
+        # back and forth along each edge, so that a single line draws all edges
+        x, y = np.transpose([p for a, b in combinations(priors, 2) for p in (a, b, a)])
+        lines.append(Line(series, x, y, variant=variant))
     return [Panel("", lines, {"xlabel": "first probability", "ylabel": "second probability"})]
 
 
-_OF_ARRAYS: Mapping[str, Callable[[_Arrays, Location], list[Panel]]] = {
+_OF_ARRAYS: Mapping[str, Callable[[Sequence[_Kept], Location], list[Panel]]] = {
     "query_variances": _variances,
     "privacy_profile": _profile,
     "covariance": _covariance,

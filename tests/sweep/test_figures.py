@@ -9,6 +9,7 @@ import pytest
 from test_tables import MEASURED, OK, REPLICATED, described
 from written import dataset
 
+import solvers
 from solvers import privacy
 from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
@@ -212,15 +213,98 @@ def test_what_a_logarithmic_axis_does_not_show_is_counted():
     )
 
 
-def test_a_mechanism_has_one_style_in_every_figure():
+def look(line):
+    return line.get_color(), line.get_marker(), line.get_markerfacecolor()
+
+
+def test_a_mechanism_has_one_colour_and_marker_of_its_own_in_every_figure():
+    names = [*solvers.all_mechanisms(), "HM (sqrt)", "SM-II (published)", "mine", "theirs"]
+    styles = styles_of(names)
+    colours = {drawing._COLOURS[number % len(drawing._COLOURS)] for number in styles.values()}
+    assert len(colours) == len(names) >= 20
     both = styles_of(["GM", "IP", "mine", "SM-II (published)"])
     alone = styles_of(["SM-II (published)", "mine", "IP"])
     assert {name: both[name] for name in alone} == alone
-    common = ("optimal", "IP", "CA", "GM", "HM", "SM-II", "wCA-I", "wCA-II")
-    colours = [drawing._COLOURS[at % len(drawing._COLOURS)] for at in styles_of(common).values()]
-    assert len(set(colours)) == len(common)
+    assert len(set(styles_of(map(str, range(99))).values())) == 99
     assert list(styles_of(["d = 8", "d = 4"]).values()) == [0, 1]
-    assert len(set(styles_of(["IP, k = 1", "IP, k = 2", "CA"]).values())) == 3
+
+
+def test_a_mechanism_keeps_its_style_whatever_cells_are_chosen():
+    names = ["CA", *(f"mine {number}" for number in range(12))]
+    data = dataset({"d": [4, 8], "mechanism": names}, {"variance_ratio": 1.0})
+    (whole,), (part,) = (
+        drawn(data, "ratio", {"where": where})
+        for where in (None, "mechanism in ['mine 11', 'mine 3']")
+    )
+    looks = {line.get_label(): look(line) for line in whole.figure.axes[0].lines}
+    for line in part.figure.axes[0].lines:
+        assert look(line) == looks[line.get_label()]
+
+
+def test_lines_of_a_mechanism_differ_in_line_style_only():
+    data = dataset(
+        {"targets": ["uniform", "important"], "d": [4, 8], "mechanism": ["CA", "IP", "mine"]},
+        {"variance_ratio": np.arange(12.0).reshape(2, 2, 3)},
+    )
+    (axes,) = of_figure(data).figure.axes
+    styles = {tuple(str(line.get_label()).split(", ")): line for line in axes.lines}
+    assert len({look(line) for line in axes.lines}) == 3
+    for targets in ("uniform", "important"):
+        lines = [styles[name, f"targets = {targets}"] for name in ("CA", "IP", "mine")]
+        assert len({line.get_linestyle() for line in lines}) == 1
+    assert styles["CA", "targets = uniform"].get_linestyle() != lines[0].get_linestyle()
+    (legend,) = of_figure(data).figure.legends
+    entries = ["CA", "IP", "mine", "targets = uniform", "targets = important"]
+    assert [text.get_text() for text in legend.get_texts()] == entries
+
+
+def many_lines():
+    mechanisms = ["IP", "GM", "HM", "CA", "a mechanism with a rather long label", "optimal"]
+    targets = ["uniform", "important"]
+    return dataset(
+        {"targets": targets, "d": [8, 16, 32], "mechanism": mechanisms},
+        {"runtime_s": np.arange(1, 37.0).reshape(2, 3, 6), "gap": 0.1, "variance_ratio": 1.0},
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("ratio", None), ("ratio", (3.4, 2.4)), ("scaling", None)]
+)
+def test_the_legend_leaves_room_and_lies_on_nothing(name, size):
+    (picture,) = drawn(many_lines(), name, {"size": size})
+    figure = picture.figure
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box, whole = legend.get_window_extent(), figure.bbox
+    assert box.width * box.height < whole.width * whole.height / 2.5
+    assert whole.fully_contains(*box.min + 1)
+    assert whole.fully_contains(*box.max - 1)
+    others = [axes.get_tightbbox() for axes in figure.axes]
+    others += [text.get_window_extent() for text in figure.texts if text.get_text()]
+    assert not any(box.overlaps(other) for other in others)
+    assert all(axes.bbox.height > 0.2 * whole.height for axes in figure.axes)
+    assert notes(picture).startswith("Slopes of run times") == (name == "scaling")
+
+
+def test_a_figure_that_is_too_small_for_its_legend_and_notes_is_refused():
+    with pytest.raises(SweepError, match=r"no room for panels.*give a --size of at least 3x"):
+        drawn(many_lines(), "scaling", {"size": (3.0, 1.5)})
+
+
+@pytest.mark.parametrize("count", [6, 20])
+@pytest.mark.parametrize("size", [None, (3.4, 2.4)])
+def test_names_below_an_axis_do_not_touch(count, size):
+    names = [f"mechanism {number}" for number in range(count)]
+    data = dataset({"mechanism": names}, {"variance_ratio": np.arange(1.0, count + 1)})
+    (picture,) = drawn(data, "ratio", {"size": size})
+    picture.figure.draw_without_rendering()
+    labels = picture.figure.axes[0].get_xticklabels()
+    assert [label.get_text() for label in labels] == names
+    apart = np.diff([label.get_window_extent().x1 for label in labels]).min()
+    turn = np.radians(labels[0].get_rotation())
+    height = labels[0].get_fontsize() / 72 * picture.figure.dpi
+    upright = max(label.get_window_extent().width for label in labels)
+    assert apart > (height / np.sin(turn) if turn else upright)
 
 
 def test_title_size_and_digits_can_be_asked_for(swept, tmp_path, command, refusal):
