@@ -107,7 +107,7 @@ for _command in (
     stores.compact,
     stores.pack,
 ):  # in the order of ``sweep --help``
-    _help = common.documented(_command)
+    _help = common.add_help(_command)
     app.command(_command.__name__.rstrip("_"), cls=_Command, help=_help)(_command)
 
 

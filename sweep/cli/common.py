@@ -2,32 +2,33 @@
 
 Parameters
 ----------
-experiment : argument EXPERIMENT
+experiment
     A shipped experiment, or the path of a YAML file.
-store : argument STORE
+store
     A store that 'sweep run' has created.
-cluster : FILE, default: one process per processor of this machine
-    A cluster.yaml in dask-ctl's format.
-patience : SECONDS, from 0.0, default: 600
-    How long to wait for workers, or for a scheduler that does not respond.
-set_ : KEY=VALUE
+cluster
+    A cluster.yaml in dask-ctl's format; by default one process per processor of this machine.
+patience
+    How long to wait for workers, or for a scheduler that does not respond; by default 600.
+set_
     Override a value of the experiment, as in --set d=64,128. May be repeated.
-allow_code : flag
+allow_code
     Allow the experiment to call functions that it names under 'entry-point'.
-allow_mixed : flag
+allow_mixed
     Allow workers whose versions of Python and libraries differ from those that this command uses.
-json_ : flag
+json_
     Print JSON for other programs.
-where : CONDITION
+where
     Select cells by a condition on coordinates (workload, mechanism, ...), status, code (current,
     edited, other) and other variables, as in "d > 64 and mechanism == 'CA'".
-digits : N, from 1 to 15
+group
+    Show only this group; by default all groups.
+digits
     Significant digits of numbers.
 """
 
 import errno
 import inspect
-import json
 import os
 import re
 import signal
@@ -40,6 +41,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
+
+from sweep.cli import completion
 
 if TYPE_CHECKING:
     from sweep.cluster.specification import ClusterSpec
@@ -56,46 +60,40 @@ _OURS = ("sweep.errors", "solvers.errors", "workloads.errors")
 debug_mode = {"on": False}
 
 
-def complete_experiment(incomplete: str) -> list[str]:
-    """Return the shipped experiments whose names have this prefix, for shell completion."""
-    from sweep.experiment.files import experiments
+Text = str | None
+Experiment = Annotated[str, Argument(metavar="EXPERIMENT", autocompletion=completion.experiments)]
+Store = Annotated[str, Argument(metavar="STORE")]
+NewStore = Annotated[Text, Option("--store", metavar="STORE")]
+Cluster = Annotated[Path | None, Option(metavar="FILE")]
+Patience = Annotated[float | None, Option(metavar="SECONDS", min=0.0)]
+Settings = Annotated[
+    list[str] | None, Option("--set", metavar="KEY=VALUE", autocompletion=completion.settings)
+]
+AllowCode = Annotated[bool, Option("--allow-code")]
+AllowMixed = Annotated[bool, Option("--allow-mixed")]
+AsJson = Annotated[bool, Option("--json")]
+Where = Annotated[Text, Option(metavar="CONDITION")]
+Digits = Annotated[int, Option(metavar="N", min=1, max=15)]
+Group = Annotated[Text, Option(metavar="GROUP")]
 
-    return [name for name in experiments() if name.startswith(incomplete)]
+_PARAMETERS = "\n\nParameters\n----------\n"
+"""The heading of a docstring's section on parameters."""
+_ENTRY = re.compile(r"^(\w+)\n((?: {4}.*\n?)+)", re.MULTILINE)
+"""Matches a parameter's name and text in this section."""
 
 
-_SECTION = "\n\nParameters\n----------\n"
-_ENTRY = re.compile(
-    r"^(\w+) : (argument )?(.*?)(?:, from (\S+?)(?: to (\S+))?)?(?:, default: (.*))?\n"
-    r"((?: {4}.*\n?)+)",
-    re.MULTILINE,
-)
+def add_help(command: Callable[..., None]) -> str:
+    """Give the options of a command the texts of its docstring's section Parameters as help.
 
-
-def documented(command: Callable[..., None]) -> str:
-    """Add help texts to a command's parameters; return its docstring without the parameters.
-
-    The help text of a parameter is its entry in the section Parameters of the command's docstring
-    or, if that has no such entry, of this module's docstring. The first line of an entry is, for
-    example, ``value : VARIABLE``, ``kind : argument KIND`` or ``claims : flag``. A range may follow
-    (``, from 1 to 15``), and then a default in words (``, default: all of them``).
+    Texts on options that several commands share are in this module's docstring. Return the
+    command's docstring without the section.
     """
-    text, _, own = inspect.cleandoc(command.__doc__ or "").partition(_SECTION)
-    shared = (__doc__ or "").partition(_SECTION)[2]
-    entries = {entry[0]: entry[1:] for part in (shared, own) for entry in _ENTRY.findall(part)}
-    for name in inspect.signature(command).parameters:
-        positional, metavar, least, most, default, described = entries[name]
-        help, long = " ".join(described.split()), f"--{name.strip('_').replace('_', '-')}"
-        options: dict[str, Any] = {
-            # Click would put a default in words in parentheses
-            "help": f"{help}  [default: {default}]" if default else help,
-            "show_default": not default,
-            "metavar": None if metavar == "flag" else metavar,
-            "min": json.loads(least) if least else None,
-            "max": json.loads(most) if most else None,
-            "autocompletion": complete_experiment if metavar == "EXPERIMENT" else None,
-        }
-        made = typer.Argument(**options) if positional else typer.Option(long, **options)
-        command.__annotations__[name] = Annotated[command.__annotations__[name], made]
+    text, _, own = inspect.cleandoc(command.__doc__ or "").partition(_PARAMETERS)
+    shared = (__doc__ or "").partition(_PARAMETERS)[2]
+    for name, described in _ENTRY.findall(f"{shared}\n{own}"):
+        if name in command.__annotations__:
+            (option,) = command.__annotations__[name].__metadata__
+            option.help = " ".join(described.split())
     return text
 
 

@@ -2,28 +2,46 @@
 
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
-from sweep.cli.common import TROUBLED, cluster_of, print_error
+from sweep.cli import completion
+from sweep.cli.common import (
+    TROUBLED,
+    AllowCode,
+    AllowMixed,
+    AsJson,
+    Cluster,
+    Digits,
+    Group,
+    Patience,
+    Store,
+    Text,
+    Where,
+    cluster_of,
+    print_error,
+)
 
 if TYPE_CHECKING:
     from sweep.dataset.reading import Results
-    from sweep.scorecard.card import Scorecard
 
 
 def show(
-    store: str,
-    format_: Literal["text", "markdown", "latex", "csv", "html", "json"] = "text",
-    value: str | None = None,
-    rows: str | None = None,
-    columns: str | None = None,
-    where: str | None = None,
-    group: str | None = None,
-    spread: Literal["error", "range", "none"] | None = None,
-    digits: int = 4,
-    claims: bool = False,
+    store: Store,
+    format_: Annotated[
+        Literal["text", "markdown", "latex", "csv", "html", "json"],
+        Option("--format", metavar="FORMAT"),
+    ] = "text",
+    value: Annotated[Text, Option(metavar="VARIABLE", autocompletion=completion.variables)] = None,
+    rows: Annotated[Text, Option(metavar="AXIS[,AXIS]")] = None,
+    columns: Annotated[Text, Option(metavar="AXIS")] = None,
+    where: Where = None,
+    group: Group = None,
+    spread: Annotated[Literal["error", "range", "none"] | None, Option(metavar="SPREAD")] = None,
+    digits: Digits = 4,
+    claims: Annotated[bool, Option("--claims")] = False,
 ) -> None:
     """Print tables of results beside the papers' numbers.
 
@@ -33,20 +51,20 @@ def show(
 
     Parameters
     ----------
-    format_ : FORMAT
+    format_
         Output format: text, markdown, latex, csv, html or json.
-    value : VARIABLE, default: the experiment's tables; variance_ratio if cells or axes are chosen
-        The variable to show.
-    rows : AXIS[,AXIS], default: all coordinates that vary
-        The coordinates of the rows.
-    columns : AXIS, default: mechanism
-        The coordinate of the columns.
-    group : GROUP, default: all groups
-        Show only this group.
-    spread : SPREAD, default: error; none for the default tables as text
+    value
+        The variable to show; by default the experiment's tables or, if cells or axes are chosen,
+        variance_ratio.
+    rows
+        The coordinates of the rows; by default all coordinates that vary.
+    columns
+        The coordinate of the columns; by default mechanism.
+    spread
         What to show beside a mean over replicates: its standard error (error), the smallest and the
-        largest value (range), or nothing (none).
-    claims : flag
+        largest value (range), or nothing (none); by default none for the experiment's tables as
+        text, and error for all others.
+    claims
         Show the claims of the paper's text, and whether they hold.
     """
     from sweep.dataset import reading
@@ -92,19 +110,21 @@ def show(
 
 
 def plot(
-    store: str,
-    figure: str | None = None,
-    output: Path | None = None,
-    variable: str | None = None,
-    x: str | None = None,
-    hue: str | None = None,
-    panels: str | None = None,
-    log: Literal["x", "y", "x,y", ""] | None = None,
-    group: str | None = None,
-    where: str | None = None,
-    title: str | None = None,
-    size: str | None = None,
-    digits: int = 6,
+    store: Store,
+    figure: Annotated[Text, Argument(metavar="FIGURE", autocompletion=completion.figures)] = None,
+    output: Annotated[Path | None, Option(metavar="PATH")] = None,
+    variable: Annotated[
+        Text, Option(metavar="VARIABLE", autocompletion=completion.variables)
+    ] = None,
+    x: Annotated[Text, Option(metavar="AXIS")] = None,
+    hue: Annotated[Text, Option(metavar="AXIS")] = None,
+    panels: Annotated[Text, Option(metavar="AXIS")] = None,
+    log: Annotated[Literal["x", "y", "x,y", ""] | None, Option(metavar="x,y")] = None,
+    group: Group = None,
+    where: Where = None,
+    title: Annotated[Text, Option(metavar="TEXT")] = None,
+    size: Annotated[Text, Option(metavar="WxH")] = None,
+    digits: Digits = 6,
 ) -> None:
     """Draw the figures of an experiment, or standard figures.
 
@@ -116,27 +136,27 @@ def plot(
 
     Parameters
     ----------
-    figure : argument FIGURE, default: all that the experiment declares; if none, ratio or utility
+    figure
         A figure of the experiment (by name, or figure-1, figure-2, ...), or ratio, cost, utility,
-        privacy, scaling, variances, profile, covariance, convergence, gradient or regions.
-    output : PATH, default: STORE/figures; ./figures if the store is not on a disk
-        A file *.pdf, *.svg or *.png, or a folder for PDF files.
-    variable : VARIABLE
+        privacy, scaling, variances, profile, covariance, convergence, gradient or regions; by
+        default all that the experiment declares or, if it declares none, ratio or utility.
+    output
+        A file *.pdf, *.svg or *.png, or a folder for PDF files; by default STORE/figures, or
+        ./figures if the store is not on a disk.
+    variable
         The variable to draw.
-    x : AXIS
+    x
         The horizontal axis.
-    hue : AXIS, default: mechanism
-        Draw a line for each label of this axis.
-    panels : AXIS
+    hue
+        Draw a line for each label of this axis; by default mechanism.
+    panels
         Draw a panel for each label of this axis.
-    log : x,y
+    log
         The logarithmic axes; '' for none.
-    group : GROUP, default: all groups that have the figure
-        Draw only this group.
-    title : TEXT
+    title
         The title; '' for none.
-    size : WxH, default: depends on the panels
-        Width and height in inches, as in 3.4x2.4.
+    size
+        Width and height in inches, as in 3.4x2.4; by default they depend on the panels.
     """
     from sweep.dataset import reading
     from sweep.report import drawing, figures
@@ -183,7 +203,10 @@ def _inches(size: str) -> tuple[float, float]:
     return width, height
 
 
-def report(store: str, output: Path | None = None) -> None:
+def report(
+    store: Store,
+    output: Annotated[Path | None, Option(metavar="FILE.html")] = None,
+) -> None:
     """Write one HTML page with everything about a store.
 
     The page contains tables, figures, errors and the origin of the numbers, and needs no other
@@ -193,8 +216,8 @@ def report(store: str, output: Path | None = None) -> None:
 
     Parameters
     ----------
-    output : FILE.html, default: STORE/report.html
-        The file to write.
+    output
+        The file to write; by default STORE/report.html.
     """
     from sweep.report import drawing, page
     from sweep.report import output as files
@@ -218,15 +241,17 @@ def _beside(store: str) -> Path:
 
 
 def advise(
-    queries: Path,
-    domain: Path,
-    delta: float,
-    epsilon: float | None = None,
-    mechanism: list[str] | None = None,
-    time_limit: float = 90.0,
-    neighbours: str = "add-remove",
-    output: Path | None = None,
-    json_: bool = False,
+    queries: Annotated[Path, Argument(metavar="QUERIES")],
+    domain: Annotated[Path, Option(metavar="FILE")],
+    delta: Annotated[float, Option(metavar="DELTA")],
+    epsilon: Annotated[float | None, Option(metavar="EPSILON")] = None,
+    mechanism: Annotated[
+        list[str] | None, Option(metavar="NAME", autocompletion=completion.mechanisms)
+    ] = None,
+    time_limit: Annotated[float, Option(metavar="SECONDS")] = 90.0,
+    neighbours: Annotated[str, Option(metavar="RELATION")] = "add-remove",
+    output: Annotated[Path | None, Option(metavar="FILE")] = None,
+    json_: AsJson = False,
 ) -> None:
     """Say what queries with accuracy targets cost in privacy.
 
@@ -236,25 +261,23 @@ def advise(
 
     Parameters
     ----------
-    queries : argument QUERIES
+    queries
         A CSV file with one query per row.
-    domain : FILE
+    domain
         A YAML file with the values of each attribute, such as 'age: 0..115'.
-    delta : DELTA
+    delta
         The δ of the privacy guarantee, for instance 1e-6.
-    epsilon : EPSILON
+    epsilon
         Also show how accurate the answers are at this ε.
-    mechanism : NAME, default: all that might cost least
-        Try only this mechanism. May be repeated.
-    time_limit : SECONDS
+    mechanism
+        Try only this mechanism; by default all that might cost least. May be repeated.
+    time_limit
         Time limit for all solves together.
-    neighbours : RELATION
+    neighbours
         How neighbouring databases differ: by one record added or removed (add-remove), or by the
         value of one record (replace-one).
-    output : FILE
+    output
         Also write an HTML page, with a picture.
-    json_ : flag
-        Print the advice as JSON.
     """
     from sweep.report import advice as advising
     from sweep.report import consoles, formats, states
@@ -284,17 +307,21 @@ def advise(
 
 
 def scorecard(
-    experiments: list[str] | None = None,
-    stores: Path | None = None,
-    quick: bool = False,
-    read: bool = False,
-    card: Path | None = None,
-    output: list[Path] | None = None,
-    format_: Literal["text", "markdown", "json"] = "text",
-    cluster: Path | None = None,
-    allow_code: bool = False,
-    allow_mixed: bool = False,
-    patience: float | None = None,
+    experiments: Annotated[
+        list[str] | None, Argument(metavar="EXPERIMENT", autocompletion=completion.experiments)
+    ] = None,
+    stores: Annotated[Path | None, Option(metavar="DIR")] = None,
+    quick: Annotated[bool, Option("--quick")] = False,
+    read: Annotated[bool, Option("--read")] = False,
+    card: Annotated[Path | None, Option(metavar="FILE.json")] = None,
+    output: Annotated[list[Path] | None, Option(metavar="FILE")] = None,
+    format_: Annotated[
+        Literal["text", "markdown", "json"], Option("--format", metavar="FORMAT")
+    ] = "text",
+    cluster: Cluster = None,
+    allow_code: AllowCode = False,
+    allow_mixed: AllowMixed = False,
+    patience: Patience = None,
 ) -> None:
     """Judge every published number and claim of the papers.
 
@@ -305,31 +332,27 @@ def scorecard(
 
     Parameters
     ----------
-    experiments : argument EXPERIMENT, default: all that can be judged
-        Shipped experiments, or paths of YAML files.
-    stores : DIR, default: results; results/quick with --quick
-        Folder with one store per experiment.
-    quick : flag
+    experiments
+        Shipped experiments, or paths of YAML files; by default all that can be judged.
+    stores
+        Folder with one store per experiment; by default results, or results/quick with --quick.
+    quick
         Run only the sizes that take seconds.
-    read : flag
+    read
         Judge the results that are in the stores now; run nothing.
-    card : FILE.json
+    card
         Show a scorecard that was written earlier.
-    output : FILE
+    output
         Write the scorecard to FILE.json, or into the marked sections of FILE.md. May be repeated.
-    format_ : FORMAT
+    format_
         Output format: text, markdown or json.
     """
     from rich.markdown import Markdown
 
     from sweep.errors import SweepError, command
-    from sweep.experiment.loading import load_experiment
     from sweep.report import consoles
     from sweep.report import output as files
     from sweep.report.messages import ProgressBar
-    from sweep.runner import commands
-    from sweep.runner.selection import STALE
-    from sweep.runner.status import status
     from sweep.scorecard import card as cards
     from sweep.scorecard import page
 
@@ -340,7 +363,7 @@ def scorecard(
     outputs = output or []
     for path in outputs:  # a file that cannot be written is refused before anything is run
         files.check(path)
-        _content(path, cards.taken({}))
+        page.content(path, cards.taken({}))
     part = bool(experiments) and card is None
     kept = [path for path in outputs if part and path.suffix == ".json" and path.exists()]
     before = cards.read(kept[0]) if kept else None
@@ -356,16 +379,12 @@ def scorecard(
             options: dict[str, Any] = {"allow_code": allow_code, "allow_mixed": allow_mixed}
             options |= {"cluster": spec, "patience": patience}
             signal.signal(signal.SIGTERM, signal.default_int_handler)
-            for name, whole in wanted.items():
-                experiment = load_experiment(name, whole.quick) if quick else whole
-                store = folder / experiment.name
+            for experiment in cards.quick(wanted) if quick else wanted.values():
                 with ProgressBar(consoles.console(error=True)) as bar:
-                    commands.run(experiment, store, listen=bar, **options)
-                    if status(str(store)).cells_of_other_code:
-                        commands.rerun(store, STALE, listen=bar, **options)
+                    cards.renew(experiment, folder / experiment.name, listen=bar, **options)
         score = cards.score(list(wanted.values()), folder)
     for path in outputs:
-        files.write(path, _content(path, before.updated(score) if before else score))
+        files.write(path, page.content(path, before.updated(score) if before else score))
     console = consoles.console()
     if format_ == "text":
         console.print(Markdown(page.brief(score)))
@@ -378,22 +397,3 @@ def scorecard(
             f"{command('status', f'{folder}/EXPERIMENT', '--errors')} shows why"
         )
         raise typer.Exit(TROUBLED)
-
-
-def _content(path: Path, card: "Scorecard") -> str:
-    """Return the content of a scorecard's file: JSON, or a page with its marked sections filled in.
-
-    Raises SweepError if the suffix of ``path`` is neither ``.json`` nor ``.md``.
-    """
-    from sweep.errors import SweepError
-    from sweep.experiment.files import text_of
-    from sweep.scorecard import page
-
-    if path.suffix == ".json":
-        return card.text()
-    if path.suffix == ".md":
-        return page.filled(text_of("page", path, "a page has to exist"), card)
-    raise SweepError(
-        f"cannot write a scorecard to {str(path)!r}; expected FILE.json, or FILE.md with sections "
-        "to fill in"
-    )

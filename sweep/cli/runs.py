@@ -5,12 +5,28 @@ import json
 import signal
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from sweep.cli.common import TROUBLED, cluster_of, print_error
+from sweep.cli import completion
+from sweep.cli.common import (
+    TROUBLED,
+    AllowCode,
+    AllowMixed,
+    AsJson,
+    Cluster,
+    Experiment,
+    NewStore,
+    Patience,
+    Settings,
+    Store,
+    Text,
+    Where,
+    cluster_of,
+    print_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +36,10 @@ _MMAP_THRESHOLD = -3
 _LARGE_BYTES = 2**20
 
 
-def list_(kind: str | None = None, json_: bool = False) -> None:
+def list_(
+    kind: Annotated[Text, Argument(metavar="KIND", autocompletion=completion.listings)] = None,
+    json_: AsJson = False,
+) -> None:
     """List experiments, workloads, targets and mechanisms.
 
     Workloads, targets and mechanisms are listed with their parameters.
@@ -29,8 +48,8 @@ def list_(kind: str | None = None, json_: bool = False) -> None:
 
     Parameters
     ----------
-    kind : argument KIND, default: all of them
-        What to list: experiments, workloads, targets or mechanisms.
+    kind
+        What to list: experiments, workloads, targets or mechanisms; by default all of them.
     """
     from sweep.report import consoles, listing
 
@@ -47,11 +66,11 @@ def list_(kind: str | None = None, json_: bool = False) -> None:
 
 
 def plan(
-    experiment: str,
-    store: str | None = None,
-    set_: list[str] | None = None,
-    cluster: Path | None = None,
-    allow_code: bool = False,
+    experiment: Experiment,
+    store: NewStore = None,
+    set_: Settings = None,
+    cluster: Cluster = None,
+    allow_code: AllowCode = False,
 ) -> None:
     """Show what a run would do, without doing it.
 
@@ -59,11 +78,6 @@ def plan(
     largest matrix, the memory that a worker needs, and the estimated time.
 
     Example: sweep plan vldb-table5 --set d=64,128
-
-    Parameters
-    ----------
-    store : STORE, default: results/EXPERIMENT
-        Folder for the results, or s3://BUCKET/PREFIX, gs://..., az://...
     """
     from sweep.cluster.clusters import planned_threads
     from sweep.experiment.loading import load_experiment
@@ -80,13 +94,13 @@ def plan(
 
 
 def run(
-    experiment: str,
-    store: str | None = None,
-    cluster: Path | None = None,
-    set_: list[str] | None = None,
-    allow_code: bool = False,
-    allow_mixed: bool = False,
-    patience: float | None = None,
+    experiment: Experiment,
+    store: NewStore = None,
+    cluster: Cluster = None,
+    set_: Settings = None,
+    allow_code: AllowCode = False,
+    allow_mixed: AllowMixed = False,
+    patience: Patience = None,
 ) -> None:
     """Solve the cells that are not in the store yet.
 
@@ -94,11 +108,6 @@ def run(
     stopped.
 
     Example: sweep run vldb-table5 --set d=64,128 --store results/small
-
-    Parameters
-    ----------
-    store : STORE, default: results/EXPERIMENT
-        Folder for the results, or s3://BUCKET/PREFIX, gs://..., az://...
     """
     from sweep.experiment.loading import load_experiment
     from sweep.runner import commands
@@ -111,14 +120,14 @@ def run(
 
 
 def rerun(
-    store: str,
-    stale: bool = False,
-    where: str | None = None,
-    time_limit: float | None = None,
-    cluster: Path | None = None,
-    allow_code: bool = False,
-    allow_mixed: bool = False,
-    patience: float | None = None,
+    store: Store,
+    stale: Annotated[bool, Option("--stale")] = False,
+    where: Where = None,
+    time_limit: Annotated[float | None, Option(metavar="SECONDS", min=0.0)] = None,
+    cluster: Cluster = None,
+    allow_code: AllowCode = False,
+    allow_mixed: AllowMixed = False,
+    patience: Patience = None,
 ) -> None:
     """Solve some cells again, by default those that failed.
 
@@ -129,12 +138,11 @@ def rerun(
 
     Parameters
     ----------
-    stale : flag
+    stale
         Select cells that were solved by other code.
-    where : CONDITION, default: cells that failed, timed out or were lost
-        Select cells by a condition, as in 'sweep show'.
-    time_limit : SECONDS, from 0.0, default: the experiment's
-        Time limit of one solve, unless its mechanism has one of its own.
+    time_limit
+        Time limit of one solve, unless its mechanism has one of its own; by default that of the
+        experiment.
     """
     from sweep.errors import SweepError
     from sweep.runner import commands

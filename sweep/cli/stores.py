@@ -3,11 +3,12 @@
 import time
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from sweep.cli.common import OK, TROUBLED
+from sweep.cli.common import OK, TROUBLED, AsJson, Store, Text, Where
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +19,12 @@ _PAUSE_SECONDS, _PAUSE_SHARE = 1.0, 10.0
 """Shortest pause between readings of a store: in seconds, and as a multiple of a reading's time."""
 
 
-def status(store: str, errors: bool = False, watch: bool = False, json_: bool = False) -> None:
+def status(
+    store: Store,
+    errors: Annotated[bool, Option("--errors")] = False,
+    watch: Annotated[bool, Option("--watch")] = False,
+    json_: AsJson = False,
+) -> None:
     """Show the state of a store, even during a run.
 
     This works in any terminal, on any machine that can read the store. The exit codes are those of
@@ -28,9 +34,9 @@ def status(store: str, errors: bool = False, watch: bool = False, json_: bool = 
 
     Parameters
     ----------
-    errors : flag
+    errors
         Show all errors, with tracebacks.
-    watch : flag
+    watch
         Update the display until the run ends or Ctrl-C is pressed.
     """
     from sweep.report import consoles, states
@@ -69,7 +75,10 @@ def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
 
 
 def logs(
-    store: str, cell: str | None = None, where: str | None = None, json_: bool = False
+    store: Store,
+    cell: Annotated[Text, Argument(metavar="CELL")] = None,
+    where: Where = None,
+    json_: AsJson = False,
 ) -> None:
     """Show what happened in a store, or to some cells, and when.
 
@@ -81,7 +90,7 @@ def logs(
 
     Parameters
     ----------
-    cell : argument CELL
+    cell
         The id of a cell, or the first characters of the id.
     """
     from sweep.errors import SweepError
@@ -107,7 +116,10 @@ def logs(
         console.print(line, soft_wrap=True)
 
 
-def merge(stores: list[str], into: str) -> None:
+def merge(
+    stores: Annotated[list[str], Argument(metavar="STORE")],
+    into: Annotated[str, Option(metavar="STORE")],
+) -> None:
     """Merge several stores of an experiment into one store.
 
     The stores may come from several clusters.
@@ -116,9 +128,9 @@ def merge(stores: list[str], into: str) -> None:
 
     Parameters
     ----------
-    stores : argument STORE
+    stores
         The stores to merge.
-    into : STORE
+    into
         The store that receives the results; created if it does not exist.
     """
     from sweep.runner import maintenance
@@ -127,7 +139,11 @@ def merge(stores: list[str], into: str) -> None:
     typer.echo(f"{cells:,} cell{' has' if cells == 1 else 's have'} a result in {into}")
 
 
-def forget(store: str, where: str | None = None, hidden: bool = False) -> None:
+def forget(
+    store: Store,
+    where: Where = None,
+    hidden: Annotated[bool, Option("--hidden")] = False,
+) -> None:
     """Drop all records of some cells.
 
     'sweep run' solves these cells again. If this store was merged into another, that store still
@@ -137,9 +153,7 @@ def forget(store: str, where: str | None = None, hidden: bool = False) -> None:
 
     Parameters
     ----------
-    where : CONDITION
-        Select cells by a condition, as in 'sweep rerun'.
-    hidden : flag
+    hidden
         Select cells that the experiment no longer contains.
     """
     from sweep.errors import SweepError
@@ -151,7 +165,9 @@ def forget(store: str, where: str | None = None, hidden: bool = False) -> None:
     typer.echo("1 cell is forgotten" if cells == 1 else f"{cells:,} cells are forgotten")
 
 
-def compact(store: str) -> None:
+def compact(
+    store: Store,
+) -> None:
     """Join all journal segments of a store into one.
 
     A single segment is faster to read and to copy.
@@ -165,7 +181,10 @@ def compact(store: str) -> None:
     typer.echo(joined if segments > 1 else "the journal has no segments to join")
 
 
-def pack(store: str, file: Path) -> None:
+def pack(
+    store: Store,
+    file: Annotated[Path, Argument(metavar="FILE")],
+) -> None:
     """Write a store into one file to send or archive.
 
     'tar xf' unpacks it.
@@ -174,7 +193,7 @@ def pack(store: str, file: Path) -> None:
 
     Parameters
     ----------
-    file : argument FILE
+    file
         NAME.tar or NAME.tar.gz.
     """
     from sweep.runner import maintenance

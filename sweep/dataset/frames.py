@@ -84,14 +84,18 @@ def rows_at(cells: pd.DataFrame, at: Mapping[str, Scalar]) -> pd.DataFrame:
     return cells
 
 
-def check_variable(data: xr.Dataset, variable: str) -> None:
-    """Raise SweepError unless the variable exists and is numeric."""
-    known = [
+def numeric(data: xr.Dataset) -> list[str]:
+    """Return the names of the numeric variables, of which ``status`` is none."""
+    return [
         str(name)
         for name, variable in data.data_vars.items()
         if variable.dtype.kind in "fiub" and name != "status"
     ]
-    if variable not in known:
+
+
+def check_variable(data: xr.Dataset, variable: str) -> None:
+    """Raise SweepError unless the variable exists and is numeric."""
+    if variable not in (known := numeric(data)):
         raise SweepError(
             f"there is no variable {variable!r} of numbers; {nearest(variable, known)}"
         )

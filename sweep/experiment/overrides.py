@@ -99,6 +99,12 @@ class _Home:
         return statement.get("group") in (None, self.group)
 
 
+def keys(experiment: Experiment) -> list[str]:
+    """Return the keys that settings can change in an experiment."""
+    owned = (known for block in experiment.blocks for _, known in _owners(block))
+    return sorted({*_WHOLE, *_SINGLE, *_BLOCK}.union(*owned))
+
+
 def apply(document: Document, experiment: Experiment, settings: Settings) -> Document:
     """Return a copy of the document in which the settings have replaced values.
 
@@ -127,9 +133,8 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
             raise ExperimentError(f"{source}: expected one value")
         homes = list(_homes(experiment, key))
         if not homes:
-            owned = (known for block in experiment.blocks for _, known in _owners(block))
-            names = sorted({*_WHOLE, *_SINGLE, *_BLOCK}.union(*owned))
-            raise ExperimentError(f"{source}: no block takes {key!r}; {nearest(key, names)}")
+            near = nearest(key, keys(experiment))
+            raise ExperimentError(f"{source}: no block takes {key!r}; {near}")
         if key == "reference" and values[0] != experiment.reference:
             for kind in content.keys() & {*_TABLES, "claims"}:
                 content[kind] = [one for one in content[kind] if _is_of(one, values[0])]
@@ -140,8 +145,8 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
                 case (_,):
                     content[key] = values[0] if key in _SINGLE else values
                 case (_, int(at), _):
-                    keys, block = content["blocks"][at], experiment.blocks[at]
-                    keys[key] = _block_value(keys, block, key, values)
+                    entry, block = content["blocks"][at], experiment.blocks[at]
+                    entry[key] = _block_value(entry, block, key, values)
                 case (_, int(at), str(part), _):
                     _set_parameter(content["blocks"][at], part, key, values, source)
             length = len(home.path)  # the setting replaces all values at and below the path

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -122,7 +123,7 @@ class StoreStatus:
         return done and self.damage is None and not self.damaged_segments
 
 
-def status(store: str | Location) -> StoreStatus:
+def status(store: str | Path | Location) -> StoreStatus:
     """The state of a store.
 
     Raises

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -23,6 +24,9 @@ from sweep.grid.cells import REPLICATE
 from sweep.grid.expansion import lay_out
 from sweep.grid.grids import Grid, distinct
 from sweep.plan.stored import counted
+from sweep.runner import commands
+from sweep.runner.selection import STALE
+from sweep.runner.status import status
 from sweep.scorecard.claims import Judgement, judge, of_numbers
 from sweep.scorecard.numbers import NOT_RUN, OTHER_READING, Compared, compare
 from sweep.store.folder import open_
@@ -108,6 +112,21 @@ def judged(names: Sequence[str]) -> dict[str, Experiment]:
     """
     found = {name: load_experiment(name) for name in names or experiments()}
     return {n: one for n, one in found.items() if names or (one.scorecard and one.is_compared)}
+
+
+def quick(wanted: Mapping[str, Experiment]) -> list[Experiment]:
+    """Return the experiments with only those sizes that take seconds."""
+    return [load_experiment(name, whole.quick) for name, whole in wanted.items()]
+
+
+def renew(experiment: Experiment, store: Path, **options: Any) -> None:
+    """Solve the cells that a store does not have yet or that other code solved.
+
+    ``options`` are those that `run` and `rerun` of `sweep.runner.commands` share.
+    """
+    commands.run(experiment, store, **options)
+    if status(store).cells_of_other_code:
+        commands.rerun(store, STALE, **options)
 
 
 def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:

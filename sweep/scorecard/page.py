@@ -4,10 +4,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
 from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError
+from sweep.experiment.files import text_of
 from sweep.experiment.schema import Claim
 from sweep.scorecard.card import ClaimRow, Run, Scorecard, listed
 from sweep.scorecard.claims import range_text, worst
@@ -96,6 +98,24 @@ def filled(page: str, card: Scorecard) -> str:
             "'<!-- end of scorecard -->'; there is nothing to fill in"
         )
     return text
+
+
+def content(path: Path, card: Scorecard) -> str:
+    """Return the content of a scorecard's file: JSON, or a page with its marked sections filled in.
+
+    Raises
+    ------
+    SweepError
+        If the suffix of ``path`` is neither ``.json`` nor ``.md``, or there is no such page.
+    """
+    if path.suffix == ".json":
+        return card.text()
+    if path.suffix == ".md":
+        return filled(text_of("page", path, "a page has to exist"), card)
+    raise SweepError(
+        f"cannot write a scorecard to {str(path)!r}; expected FILE.json, or FILE.md with sections "
+        "to fill in"
+    )
 
 
 def brief(card: Scorecard) -> str:

@@ -3,6 +3,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import typer
 from written import SMALL, block, experiment, prefix
 
 from sweep.cli import app
@@ -76,11 +77,35 @@ def test_debug_shows_the_traceback(command):
     assert "Traceback" not in command("show", "nowhere").stderr
 
 
-def test_the_shell_completes_experiments(command, monkeypatch):
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("plan vldb-table1", "vldb-table10 vldb-table11"),
+        ("scorecard vldb-table10 vldb-table11", "vldb-table11"),
+        ("list m", "mechanisms"),
+        ("advise queries.csv --mechanism wCA", "wCA-I wCA-II"),
+        ("show s --value variance_ratio_at_b", "variance_ratio_at_budget"),
+        ("plot s cost --variable ga", "gap"),
+        ("run small.yaml --set m", "mechanism="),
+        ("run --set d", ""),
+        ("plot s cov", "covariance"),
+        ("plot s mi", "mine"),
+        ("plot nowhere cov", ""),
+        ("show nowhere --value g", ""),
+    ],
+)
+def test_the_shell_completes_names(command, monkeypatch, swept, here, words, completed):
+    swept(here / "s", more="figures: [{name: mine, variable: gap, x: d}]")
+    Path("small.yaml").write_text(SMALL)
     monkeypatch.setenv("_SWEEP_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", "sweep plan vldb-table1")
-    monkeypatch.setenv("COMP_CWORD", "2")
-    assert command().stdout.split() == ["vldb-table10", "vldb-table11"]
+    monkeypatch.setenv("COMP_WORDS", f"sweep {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+    assert command().stdout.split() == completed.split()
+
+
+def test_every_option_has_help():
+    for name, made in typer.main.get_command(app).commands.items():
+        assert [option.name for option in made.params if not option.help] == [], name
 
 
 def test_a_plan_names_groups_whose_ratios_would_refer_to_nothing(command, tmp_path):
