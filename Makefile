@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-slurm coverage explore adversary chaos check docs lock bench calibrate clean
+.PHONY: demo test test-slow test-slurm test-versions coverage explore adversary chaos check docs lock bench calibrate clean
 
 MINUTES := 60
 CELLS := 500
@@ -10,6 +10,7 @@ FAULTS := 50
 SEED :=
 TESTS :=
 UPGRADE :=
+RESOLUTION := lowest-direct
 
 demo: .venv/runtime  ## sweep the PL-94 experiment and print the paper's table beside it
 	$(BIN)/sweep run vldb-table4 --store results/vldb-table4
@@ -26,6 +27,12 @@ test-slow: .venv/dev  ## the tests that take minutes
 
 test-slurm: .venv/dev  ## batch jobs of a real Slurm, ten minutes on an otherwise idle machine
 	OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -m slurm
+
+test-versions:  ## the default tests with the oldest libraries that pyproject.toml allows
+	$(PYTHON) -m venv .venv/versions
+	.venv/versions/bin/python -m pip install --quiet uv
+	.venv/versions/bin/uv pip install --quiet --python .venv/versions --resolution $(RESOLUTION) -e ".[plot,dev]"
+	OPENBLAS_NUM_THREADS=1 .venv/versions/bin/python -m pytest -n 2 --dist loadfile $(TESTS)
 
 coverage: .venv/dev  ## which lines and branches the default tests do not run, in htmlcov
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term --cov-report=html $(TESTS)

@@ -29,6 +29,7 @@ import json, sweep, xarray
 ds = xarray.open_dataset('results', engine='sweep')
 print(json.dumps([sweep.__file__, ds.status.values.tolist()]))
 """
+WORKFLOWS = ROOT / ".github" / "workflows"
 NOT_SOURCES = (".*", "*.egg-info", "__pycache__", "_build", "build", "dist", "results")
 
 
@@ -67,6 +68,22 @@ def test_what_both_requirements_files_lock_has_one_version():
     )
     assert len(runtime) > 20
     assert runtime - dev == set(), "'make lock' makes them agree"
+
+
+@pytest.mark.skipif(not WORKFLOWS.exists(), reason="the source archive has no workflows")
+def test_workflows_call_make_and_test_every_python_that_the_package_names():
+    jobs = {
+        name: job
+        for path in WORKFLOWS.glob("*.yml")
+        for name, job in YAML(typ="safe").load(path.read_text())["jobs"].items()
+    }
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    steps = [step["run"].split() for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert {words[1] for words in steps if words[0] == "make"} <= set(targets)
+    assert {words[0] for words in steps} == {"make", ".ci/run"}
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    assert named
+    assert set(named) <= set(jobs["test"]["strategy"]["matrix"]["python"])
 
 
 @pytest.fixture(scope="module")
