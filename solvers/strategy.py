@@ -36,9 +36,10 @@ from solvers.noise.release import Release
 from solvers.noise.verification import from_right_inverse
 from solvers.problem import GraphProblem, Problem
 from solvers.problem.factors import seen_cells
-from solvers.problem.row_space import factor_if_well_conditioned, singular_rows
+from solvers.problem.row_space import factor_if_well_conditioned, power_of_two, singular_rows
 from solvers.solution import ROUNDING, Solution
 from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
+from workloads.operators.combined import scaled_rows
 
 _WELL_CONDITIONED = 1e-10
 _SPAN_TOLERANCE = 1e-8
@@ -59,6 +60,9 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
     NotApplicableError
         If some query of W cannot be derived from S because it is outside the row space of S.
     """
+    # squares of the largest entries could overflow
+    unit = 1 / power_of_two(max(strategy.max(), -strategy.min()))
+    strategy = scaled_rows(strategy, np.full(strategy.shape[0], unit))
     gram = dense(strategy.T @ strategy)
     lower = factor_if_well_conditioned(gram, _WELL_CONDITIONED)
     if lower is not None:

@@ -60,6 +60,10 @@ _ROUGHLY_KNOWN = 1e-6
 """Least singular value, relative to the largest, that single precision gives to one digit."""
 
 
+# codes of scipy for the options of LAPACK's dgejsv
+_ROWS_AND_COLUMNS_SCALED, _FULL_RANGE, _NOT_TRANSPOSED, _UNPERTURBED = 2, 0, 1, 1
+
+
 @dataclass(frozen=True, eq=False)
 class Spectrum:
     """The singular value decomposition at column weights p and query weights q.
@@ -77,6 +81,8 @@ class Spectrum:
         The eigenvectors of ``half.T @ half`` outside its null space.
     root : numpy.ndarray, shape (k, k) or (k, d), or (k,) if diagonal
         A square root of ``basis @ diag(p) @ basis.T``.
+    left : numpy.ndarray of shape (m, k), optional
+        X, if it is known and more accurate than by ``half``.
     """
 
     singular: Array
@@ -84,6 +90,7 @@ class Spectrum:
     half: Array | StructuredVectors
     rotation: Array
     root: Array
+    left: Array | None = None
 
     @property
     def columns(self) -> Array:
@@ -93,6 +100,8 @@ class Spectrum:
     @cached_property
     def queries(self) -> Array | StructuredVectors:
         """X, shape (m, k), with orthonormal columns."""
+        if self.left is not None:
+            return self.left
         if isinstance(self.half, StructuredVectors):
             return self.half
         return product(self.half, self.rotation) / self.singular
@@ -163,12 +172,12 @@ def spectrum(factors: Factors, p: Array, q: Array, tol: float = LOOSEST_TOL) -> 
     if factors.basis is None:
         root: Array = np.sqrt(p)
         half = weighted * root
-        singular, rotation = _right_singular(half, safe)
-        return Spectrum(singular, rotation, half, rotation, root)
+        singular, rotation, left = _right_singular(half, safe)
+        return Spectrum(singular, rotation, half, rotation, root, left)
     root, times_q = _rooted(factors, factors.basis, p)
     half = product(weighted, root)
-    singular, rotation = _right_singular(half, safe)
-    return Spectrum(singular, times_q(rotation), half, rotation, root)
+    singular, rotation, left = _right_singular(half, safe)
+    return Spectrum(singular, times_q(rotation), half, rotation, root, left)
 
 
 def rough_masses(
@@ -284,19 +293,35 @@ def _rooted(
     return lower, times_q
 
 
-def _right_singular(half: Array, safe: float) -> tuple[Array, Array]:
-    """Singular values (ascending) and right singular vectors, by the fastest accurate method."""
+def _right_singular(half: Array, safe: float) -> tuple[Array, Array, Array | None]:
+    """Singular values (ascending) and right singular vectors, by the fastest accurate method.
+
+    The left singular vectors are None unless the method computes them.
+    """
     gram = lower_gram(half.T)
     squares, vectors = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     if squares[0] > safe * squares[-1]:
-        return np.sqrt(squares), vectors
+        return np.sqrt(squares), vectors, None
     deflated = _deflated(half, squares, vectors, max(safe, _CLEARLY_KNOWN))
-    if deflated is None:
-        _, singular, right = scipy.linalg.svd(half, full_matrices=False, check_finite=False)
-        deflated = singular[::-1], np.ascontiguousarray(right[::-1].T)
     # callers divide by singular values; with this floor, even fourth powers do not underflow
-    floor = np.finfo(float).tiny ** 0.25 + np.finfo(float).eps ** 2 * deflated[0][-1]
-    return np.maximum(deflated[0], floor), deflated[1]
+    floor = np.finfo(float).tiny ** 0.25
+    if deflated is not None:
+        floor += np.finfo(float).eps ** 2 * deflated[0][-1]
+        return np.maximum(deflated[0], floor), deflated[1], None
+    # Jacobi's method after QR with pivoting: even singular values below eps times the largest have
+    # correct digits if rows and columns differ in scale (Drmac and Veselic 2008). Values that are
+    # pure rounding errors would make the gradient of light weights, and each step, meaningless.
+    singular, left, right, work, _, failed = scipy.linalg.lapack.dgejsv(
+        half,
+        joba=_ROWS_AND_COLUMNS_SCALED,
+        jobr=_FULL_RANGE,
+        jobt=_NOT_TRANSPOSED,
+        jobp=_UNPERTURBED,
+    )
+    if failed:
+        raise scipy.linalg.LinAlgError("Jacobi's method did not converge")
+    ascending = np.maximum(singular[::-1] * (work[0] / work[1]), floor)
+    return ascending, np.ascontiguousarray(right[:, ::-1]), np.ascontiguousarray(left[:, ::-1])
 
 
 def _deflated(

@@ -13,6 +13,7 @@ from solvers.errors import SolveFailedError
 from solvers.noise.factorisation import Factorisation, InBasis, identity
 from solvers.problem import Problem
 from solvers.problem.factors import seen_cells, structure_pays
+from solvers.problem.row_space import column_norms
 from workloads.operators import Array, Composed, Explicit, QueryOperator, dense
 from workloads.operators.blas import product
 from workloads.operators.protocol import times
@@ -117,15 +118,16 @@ def _dense(
     rows of W only up to rounding.
     """
     workload = Explicit(problem.workload.matrix)
-    columns = np.sqrt(Explicit(right).squared_column_norms())
-    unseen = workload.squared_column_norms() == 0  # their columns of B are only rounding errors
-    right = np.where(unseen & (columns <= LARGEST_RESIDUAL * columns.max()), 0.0, right)
+    columns = column_norms(right)
+    # columns of B at cells that no query sees are only rounding errors
+    small = columns <= LARGEST_RESIDUAL * columns.max()
+    right = np.where(small & ~seen_cells(workload), 0.0, right)
     missing = residual(workload, Explicit(left), right)
     if _REFINED < missing < np.inf:
         known = np.asarray(np.linalg.pinv(right)) if inverse is None else inverse
         left = left + product(dense(workload.array) - product(left, right), known)
         missing = residual(workload, Explicit(left), right)
-    if _REFINED < missing < np.inf:
+    if missing > _REFINED:  # infinite if a column of B that should be tiny is zero
         right = right + _least_squares(left, dense(workload.array) - product(left, right))
         missing = residual(workload, Explicit(left), right)
     if not missing <= LARGEST_RESIDUAL:
@@ -217,7 +219,7 @@ def residual(workload: QueryOperator, left: QueryOperator, right: Array) -> floa
     epsilon times the divisor. The ratios do not depend on the scale of queries or cells.
     """
     rows = np.sqrt(left.squared_row_norms())
-    columns = np.sqrt(Explicit(right).squared_column_norms())
+    columns = column_norms(right)
     worst = 0.0
     m, d = workload.shape
     size = max(_BLOCK_ENTRIES // d, 1)

@@ -32,6 +32,9 @@ _ALL_SQUARE = 1e20
 _SHORT = 1.0
 _SPLITTER = 2.0**27 + 1
 _SLACK = 1e-9
+_LEAST_SLACK = 1e-321
+"""Slack of the bracket of a root whose relative slack would round to nothing: 200 times the least
+positive number."""
 _FINEST = 4 * np.finfo(float).eps
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2 * np.pi)
 _LEGENDRE = np.polynomial.legendre.leggauss(16)
@@ -150,7 +153,7 @@ def _point(cost_at: Callable[[Array, Array], Array], given: Array, target: Array
     lowest, highest = scipy.special.ndtri(target), np.sqrt(2.0) * scipy.special.erfinv(target)
     result = elementwise.find_root(
         excess,
-        (lowest - _SLACK * (1 + np.abs(lowest)), highest * (1 + _SLACK)),
+        (lowest - _SLACK * (1 + np.abs(lowest)), highest * (1 + _SLACK) + _LEAST_SLACK),
         args=(given, target),
         tolerances={"xatol": 0.0, "xrtol": _FINEST, "fatol": 0.0, "frtol": 0.0},
     )

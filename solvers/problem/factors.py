@@ -19,6 +19,7 @@ from solvers.problem.row_space import (
     NEARLY_FULL,
     WELL_CONDITIONED,
     clear_row_space,
+    column_norms,
     factor_if_well_conditioned,
     row_space,
 )
@@ -335,7 +336,7 @@ def factorise(scaled: Matrix) -> Factors:
     """
     matrix = dense(scaled)
     m, d = matrix.shape
-    norms = np.linalg.norm(matrix, axis=1)
+    norms = column_norms(matrix.T)
     unit = matrix / np.where(norms > 0, norms, 1.0)[:, None]
     gram = unit.T @ unit if m >= d else unit @ unit.T
     if factor_if_well_conditioned(gram, WELL_CONDITIONED) is not None:
@@ -343,7 +344,7 @@ def factorise(scaled: Matrix) -> Factors:
         return Factors(Explicit(left), basis)
     rows, units = row_space(unit, gram if m >= d else None), np.ones(d)
     if len(rows) < d:
-        columns = np.linalg.norm(unit, axis=0)
+        columns = column_norms(unit)
         seen = columns[columns > 0]
         if seen.max() > _FAR_APART * seen.min():
             # with columns of norm 1, the rank does not depend on the scale of any cell

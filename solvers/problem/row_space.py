@@ -2,7 +2,7 @@
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
 from workloads.operators.blas import Real, product, whole
@@ -11,6 +11,17 @@ WELL_CONDITIONED = 1e-10
 """Reciprocal condition number above which a Gram matrix is treated as invertible."""
 NEARLY_FULL = 0.9
 """Least ratio of rank to d at which it is faster to compute with d columns than in a basis."""
+
+
+def power_of_two(largest: ArrayLike) -> Array:
+    """The power of two next below each positive number: dividing by it changes no digit."""
+    return np.asarray(np.ldexp(1.0, np.frexp(largest)[1] - 1))
+
+
+def column_norms(matrix: Array) -> Array:
+    """The norms of all columns, shape (d,), even if their squares overflow or underflow."""
+    units = power_of_two(np.abs(matrix).max(axis=0, initial=0.0))
+    return np.asarray(units * np.linalg.norm(matrix / units, axis=0))
 
 
 def row_space(matrix: Array, gram: Array | None = None) -> Array:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from marginal_problems import four_groups
-from oracles import proven_by, random_problem
+from oracles import check_factors, proven_by, random_problem
 
 import solvers
 import workloads
@@ -160,3 +160,52 @@ def test_theorems_6_and_7_of_two_queries():
     for least in (first + second, low_rank.total_variance * low_rank.squared_privacy_cost):
         assert least == pytest.approx(1.5 + np.sqrt(5) / 2, rel=1e-6)
     assert first * 3 / 4 == pytest.approx(1.0854, abs=1e-4)  # printed as 1.08
+
+
+FAR_APART = np.array(
+    [
+        [120, 13, 2.1e6, 0, 0],
+        [0, 5e-9, 8.4e-4, 0, 0],
+        [0, 0, 4.2e6, 86, 0],
+        [0, 0, 0, 190, 1.3e9],
+        [0, 0, 0, 0, 3e7],
+    ]
+)
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_queries_over_sixteen_decades_are_solved_from_any_start(started):
+    start = solvers.solve("SM-II", FAR_APART).weights if started else None
+    found = solvers.solve("optimal", FAR_APART, start=start)
+    assert found.converged
+    # query 3 alone costs the square of its largest entry, and the others cost next to nothing
+    assert found.squared_privacy_cost == pytest.approx(1.3e9**2, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_entries_over_eighteen_decades_are_solved(seed):
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(3, 8))
+    shape = int(rng.integers(d, d + 4)), d
+    matrix = rng.standard_normal(shape) * 10.0 ** rng.uniform(-9, 9, shape)
+    matrix[rng.random(shape) < 0.5] = 0.0
+    found = solvers.solve("optimal", matrix)
+    assert found.gap <= 1e-6
+    check_factors(matrix, found.noise)
+
+
+@pytest.mark.parametrize("mechanism", ["optimal", "CA"])
+def test_an_entry_whose_square_underflows_is_answered_with_the_others(mechanism):
+    matrix = np.array([[1e-200, 1.0], [0.0, 1.0]])
+    found = solvers.solve(mechanism, matrix)
+    assert found.squared_privacy_cost == pytest.approx(1.0, rel=1e-6)  # that of the second cell
+    check_factors(matrix, found.noise)
+
+
+def test_few_queries_over_many_decades_have_no_cell_without_noise():
+    """A tiny column of B would be zero if it were not corrected."""
+    matrix = np.array([[0, 0, 0.052, -5e8, 0, 1.5e8], [-295, 2.8e-8, -8e5, 0, 66, -3.7e-7]])
+    for mechanism in ("optimal", "CA"):
+        found = solvers.solve(mechanism, matrix, [0.15, 9.4])
+        check_factors(matrix, found.noise)
+        assert np.all(found.privacy_profile > 0)

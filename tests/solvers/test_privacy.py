@@ -3,6 +3,7 @@
 import mpmath
 import numpy as np
 import pytest
+import scipy
 
 from solvers import privacy
 
@@ -84,3 +85,10 @@ def test_limits_and_arrays():
 def test_impossible_budgets_are_refused(epsilon, delta):
     with pytest.raises(ValueError, match="must"):
         privacy.privacy_cost(epsilon, delta)
+
+
+def test_without_epsilon_the_least_delta_has_a_cost():
+    """At ε = 0, δ is erf(Δ / sqrt(8)); numbers below 1e-308 are multiples of 5e-324."""
+    deltas = np.array([5e-324, 1e-322, 1e-310, 1e-300, 0.5])
+    expected = 2 * np.sqrt(2) * scipy.special.erfinv(deltas)
+    np.testing.assert_allclose(privacy.privacy_cost(0, deltas), expected, rtol=1e-12, atol=1e-323)

@@ -47,3 +47,9 @@ def test_an_ill_conditioned_strategy_keeps_its_accuracy(decades):
     solution = from_strategy("S", as_problem(queries), strategy)
     expected = by_pseudo_inverse(queries, np.ones(4), strategy)
     assert solution.squared_privacy_cost == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_the_scale_of_a_strategy_is_irrelevant(scale):
+    found = from_strategy("mine", as_problem(np.tri(4)), scale * np.eye(4))
+    assert found.squared_privacy_cost == pytest.approx(4.0)
