@@ -5,8 +5,10 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import programs
 import pytest
+import scipy
 
 import fitness_sweep
 from sweep.store.folder import create
@@ -119,3 +121,36 @@ def test_a_folder_without_a_package_in_it_takes_no_place(tmp_path):
     ran = python("-m", "fitness_sweep", "--version", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert re.match(r"fitness-sweep \d", ran.stdout)
+
+
+NUMBERS_ALONE = """
+import numpy as np, solvers, workloads
+from solvers.mechanisms.hm import HM
+
+assert {"optimal", "HM", "lp-optimal"} <= solvers.all_mechanisms().keys()
+assert {"prefix", "census"} <= workloads.families().keys()
+print(solvers.solve("optimal", np.tri(2)).squared_privacy_cost)
+print(solvers.solve(HM(branching=2), np.tri(2)).squared_privacy_cost)
+print(workloads.from_queries({"age": ["0..1"], "variance": [1.0]}, {"age": "0..3"}).m)
+try:
+    workloads.from_queries({"age": ["0..1"], "variance": [1.0]}, "domain.yaml")
+except workloads.WorkloadError as error:
+    print(error)
+"""
+
+
+def test_solvers_need_numpy_and_scipy_and_nothing_else(tmp_path):
+    """In a Python that finds no other installed package."""
+    for package in (np, scipy):
+        folder = Path(package.__file__).parent
+        for part in (folder, folder.with_name(f"{folder.name}.libs")):
+            if part.exists():
+                (tmp_path / part.name).symlink_to(part)
+    (tmp_path / "domain.yaml").write_text("age: 0..3\n")
+    ran = python("-S", "-c", NUMBERS_ALONE, cwd=tmp_path, path=[tmp_path])
+    assert ran.returncode == 0, ran.stderr
+    optimum, tree, queries, refused = ran.stdout.splitlines()
+    assert float(optimum) == pytest.approx(4 / 3)
+    assert float(tree) >= 4 / 3
+    assert queries == "1"
+    assert "the package ruamel.yaml, which reads it, is not installed" in refused

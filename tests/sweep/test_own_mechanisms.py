@@ -3,6 +3,7 @@
 import importlib
 import sys
 import time
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -197,6 +198,24 @@ def test_a_value_around_a_function_that_cannot_be_compared_is_refused(tmp_path):
     with pytest.raises(ExperimentError, match=r"'mine' uses the variable 'lock'.*make it an opt"):
         sweep.run(experiment("mine"), tmp_path / "s", "no", mechanisms={"mine": guarded})
     assert not (tmp_path / "s").exists()
+
+
+@dataclass(frozen=True)
+class CellsAndTotal(solvers.Mechanism):
+    """Cells and their total."""
+
+    weight: float = 1.0
+
+    def on_matrix(self, problem):
+        return cells_and_total(problem, weight=self.weight)
+
+
+def test_a_class_in_python(client, tmp_path):
+    entry = {"name": "mine", "weight": [0.5, 2.0]}
+    data = sweep.run(experiment(entry), tmp_path / "s", client, mechanisms={"mine": CellsAndTotal})
+    assert (data.status == 2).all(), data.error.values
+    found = data.squared_privacy_cost.sel(mechanism="mine (weight=2.0)")
+    assert found.values == pytest.approx(expected(4, 2.0))
 
 
 def test_status_works_without_the_python_function(client, tmp_path):

@@ -8,9 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from workloads.errors import WorkloadError
 from workloads.parameters import LARGEST_SIZE, check_size, read_text, repeated
 from workloads.queries.table import COLUMNS
@@ -127,6 +124,14 @@ def domain_of(written: Domain | str | Path | Mapping[str, Any]) -> Domain:
     source = f"domain file {str(written)!r}"
     advice = "give the path of a YAML file with a line for each attribute, such as 'age: 0..115'"
     text = read_text("domain file", str(written), LARGEST_FILE_TEXT, advice)
+    try:  # imported here, since all else needs only numpy and scipy
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+    except ImportError:
+        raise WorkloadError(
+            f"{source}: the package ruamel.yaml, which reads it, is not installed; install it, or "
+            "give a mapping of attribute names to values"
+        ) from None
     try:
         content = YAML(typ="safe", pure=True).load(text)
     except (ValueError, RuntimeError, YAMLError) as error:
