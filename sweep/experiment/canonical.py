@@ -4,11 +4,8 @@ import hashlib
 import inspect
 import json
 from collections.abc import Mapping
-from dataclasses import field
-from typing import Any, Literal, cast
-
-from pydantic import StrictStr
-from pydantic.dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 from workloads.parameters import fits
 
@@ -18,35 +15,26 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True)
 class Spec:
-    """The name and the parameters of a workload, a targets rule or a mechanism.
-
-    In an experiment, ``params`` contains the parameters that the file sets, each with one or
-    several values. In a cell, it contains one canonical value for every parameter, defaults
-    included.
+    """A workload, a targets rule or a mechanism of a cell: its name, and a value for everything.
 
     Attributes
     ----------
     params : Mapping[str, object]
-        Parameters of the workload or the rule, or options of the mechanism.
-    label : str, optional
-        The label along the axis ``targets`` or ``mechanism``; it is not part of a cell's identity.
-    preset : str, optional
-        Only in an experiment: the name of a set of the mechanism's options.
-    when : {"available"}, optional
-        Only in an experiment: with ``"available"``, the entry is left out if its mechanism or
-        preset does not exist; by default, this is an error.
+        One canonical value for every parameter of the workload or the rule, or for every option of
+        the mechanism, defaults included.
+    label : str
+        The label along the axis ``targets`` or ``mechanism``, if it differs from the name. It is
+        not part of a cell's identity.
     """
 
-    name: StrictStr
+    name: str
     params: Mapping[str, Any] = field(default_factory=dict)
-    label: StrictStr | None = field(default=None, compare=False)
-    preset: StrictStr | None = None
-    when: Literal["available"] | None = None
+    label: str = field(default="", compare=False)
 
     @property
     def shown(self) -> str:
-        """The label; by default the name, followed by the preset (if any) in parentheses."""
-        return self.label or (f"{self.name} ({self.preset})" if self.preset else self.name)
+        """The label; by default the name."""
+        return self.label or self.name
 
 
 def canonical(content: Any) -> str:

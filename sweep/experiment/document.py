@@ -206,7 +206,7 @@ def explained(
             text = "is empty; expected at least one"
         case "path_not_file":
             text = f"{str(error['input'])!r} is not a file"
-        case "model_type" | "dataclass_type" | "dict_type":
+        case "model_type" | "dict_type":
             text = f"should be keys, each with a value, not {error['input']!r}"
         case _:
             text = text.partition(", unable")[0].partition(", got")[0].removeprefix("Input ")

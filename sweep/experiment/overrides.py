@@ -15,13 +15,9 @@ import workloads
 from solvers.errors import SolverError
 from solvers.problem.neighbours import as_neighbours
 from sweep.errors import ExperimentError
-from sweep.experiment.canonical import Scalar, Spec, label, values_of
+from sweep.experiment.canonical import Scalar, label, values_of
 from sweep.experiment.document import Document, KeyPath, parsed
-from sweep.experiment.schema import (
-    Block,
-    ComparisonTable,
-    Experiment,
-)
+from sweep.experiment.schema import Block, ComparisonTable, Entry, Experiment
 from sweep.experiment.variables import BUDGETS, OF_REFERENCE
 from workloads.parameters import nearest
 
@@ -173,7 +169,7 @@ def _homes(experiment: Experiment, key: str) -> Iterator[_Home]:
         for part, parameters in _owners(block):
             if key in parameters:
                 entry, parameter = getattr(block, part), parameters[key]
-                given = entry.params if isinstance(entry, Spec) else entry
+                given = entry.params if isinstance(entry, Entry) else entry
                 values, _ = values_of(
                     parameter, given.get(key, getattr(parameter, "default", None))
                 )
@@ -235,7 +231,7 @@ def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | No
     families, rules = workloads.families(), workloads.targets.RULES
     if block.workload.name in families:
         found.append(("workload", families[block.workload.name].params))
-    if isinstance(block.targets, Spec) and block.targets.name in rules:
+    if isinstance(block.targets, Entry) and block.targets.name in rules:
         found.append(("targets", rules[block.targets.name].params))
     known = solvers.all_mechanisms()
     taken = [known[entry.name].params() for entry in block.mechanism if entry.name in known]

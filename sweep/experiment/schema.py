@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from sweep.experiment.canonical import Scalar, Spec, label, rounded, values_of
+from sweep.experiment.canonical import Scalar, label, rounded, values_of
 from sweep.experiment.document import Place
 from workloads import conditions
 from workloads.parameters import repeated
@@ -25,27 +25,59 @@ from workloads.parameters import repeated
 _T = TypeVar("_T")
 
 
-def _entry(*keys: str) -> BeforeValidator:
-    """Return a validator that makes the fields of a `Spec` from a name or a mapping.
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    In a mapping, ``name`` and the keys in ``keys`` are fields of the `Spec`; all other keys are
+
+class Entry(_Strict):
+    """What the file says about a workload, a targets rule or a mechanism.
+
+    Attributes
+    ----------
+    params : Mapping[str, object]
+        The parameters or options that the file sets, each with one or several values.
+    label : str, optional
+        The label along the axis ``targets`` or ``mechanism``.
+    preset : str, optional
+        The name of a set of the mechanism's options.
+    when : {"available"}, optional
+        With ``"available"``, the entry is left out if its mechanism or preset does not exist; by
+        default, this is an error.
+    """
+
+    name: str
+    params: Mapping[str, Any] = {}
+    label: str | None = None
+    preset: str | None = None
+    when: Literal["available"] | None = None
+
+    @property
+    def shown(self) -> str:
+        """The label; by default the name, followed by the preset (if any) in parentheses."""
+        return self.label or (f"{self.name} ({self.preset})" if self.preset else self.name)
+
+
+def _with_keys(*keys: str) -> BeforeValidator:
+    """Return a validator that makes the fields of an `Entry` from a name or a mapping.
+
+    In a mapping, ``name`` and the keys in ``keys`` are fields of the `Entry`; all other keys are
     parameters.
     """
 
-    def fields(written: object) -> object:
+    def split(written: object) -> object:
         if isinstance(written, str):
             return {"name": written}
         if not isinstance(written, Mapping):
             return written
-        own = {key: written[key] for key in ("name", *keys) if key in written}
-        return {**own, "params": {key: written[key] for key in written if key not in own}}
+        fields = {key: written[key] for key in ("name", *keys) if key in written}
+        return {**fields, "params": {key: written[key] for key in written if key not in fields}}
 
-    return BeforeValidator(fields)
+    return BeforeValidator(split)
 
 
-Workload = Annotated[Spec, _entry()]
-Targets = Annotated[Spec, _entry("label")]
-Mechanism = Annotated[Spec, _entry("label", "preset", "when")]
+Workload = Annotated[Entry, _with_keys()]
+Targets = Annotated[Entry, _with_keys("label")]
+Mechanism = Annotated[Entry, _with_keys("label", "preset", "when")]
 
 
 Many = Annotated[tuple[_T, ...], Strict(False)]
@@ -65,23 +97,19 @@ def _readable(where: str) -> str:
 Where = Annotated[str, AfterValidator(_readable)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
 class Block(_Strict):
     """A product of axes: workload parameters, targets, neighbours, options, replicates, mechanisms.
 
     Attributes
     ----------
-    workload : Spec
+    workload : Entry
         A workload family and its parameters; a list of values makes an axis.
     group : str
         The group of the dataset to which the block belongs; by default the workload's name. The
         blocks of one group make one grid.
-    targets : Spec or tuple of Spec
+    targets : Entry or tuple of Entry
         One targets rule, or a list of targets rules; a list makes an axis.
-    mechanism : tuple of Spec
+    mechanism : tuple of Entry
         The mechanisms, which make the axis ``mechanism``.
     neighbours : object
         Which databases are neighbours, in a notation that `as_neighbours` accepts; a list makes an
@@ -104,7 +132,7 @@ class Block(_Strict):
     targets: Annotated[
         Annotated[Targets, Tag("one")] | Annotated[Many[Targets], _NOT_EMPTY, Tag("many")],
         Discriminator(lambda given: "many" if isinstance(given, list | tuple) else "one"),
-    ] = Spec("uniform")
+    ] = Entry(name="uniform")
     mechanism: Annotated[OneOrMany[Mechanism], _NOT_EMPTY]
     neighbours: Any = "add-remove"
     options: Mapping[str, Any] = {}
@@ -113,7 +141,7 @@ class Block(_Strict):
     where: Where | None = None
 
     @property
-    def rules(self) -> tuple[Spec, ...]:
+    def rules(self) -> tuple[Entry, ...]:
         """The targets rules as a tuple; a single rule makes a tuple of one."""
         return self.targets if isinstance(self.targets, tuple) else (self.targets,)
 

@@ -4,10 +4,12 @@ import inspect
 import re
 import typing
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,33 +18,20 @@ import solvers
 import workloads
 from solvers.errors import SolverError
 from solvers.mechanism import Mechanism
-from solvers.problem.neighbours import ADD_REMOVE, as_neighbours
-from sweep.experiment.canonical import Spec, label, rounded, values_of
+from solvers.problem.neighbours import ADD_REMOVE, Neighbours, as_neighbours
+from sweep.experiment.canonical import Scalar, Spec, label, rounded, values_of
 from sweep.experiment.document import Place
 from sweep.experiment.files import as_file
-from sweep.experiment.schema import Block
+from sweep.experiment.schema import Block, Entry
 from sweep.experiment.variables import RESERVED
 from sweep.grid.cells import REPLICATE, Cell, Cells
 from sweep.grid.grids import Axis, Grid, check_points
 from workloads import TargetsError, WorkloadError, conditions
-from workloads.family import Kind
+from workloads.family import Family, Kind
 from workloads.parameters import Recipe, alternatives, bind, nearest
 
 Parameters = Mapping[str, inspect.Parameter]
-_Recipe = TypeVar("_Recipe", bound=Recipe)
-
-_Choice = dict[tuple[str, str], Any]
-"""The values at one point of an axis, or those that all points share; keys are (part, name).
-
-The part is ``workload``, ``targets`` or ``options`` for a parameter's value, and ``label`` for a
-coordinate's label. The key ``("targets", "")`` has the name of the targets rule, and the key
-``("neighbours", "")`` has the neighbour relation."""
-
-_Entries = Sequence[tuple[Place, Spec, type[Mechanism]]]
-"""The available mechanisms of a block, as tuples (location of the entry, entry, mechanism)."""
-
-_Written = Mapping[str, tuple[Sequence[Any], bool]]
-"""For every parameter in the file: its values in canonical form, and whether they form an axis."""
+AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 
 
 @contextmanager
@@ -61,46 +50,74 @@ def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
         raise blamed.error(str(error)) from error.__cause__
 
 
-def _checked(described: str, known: Parameters, given: Mapping[str, Any], place: Place) -> _Written:
+@dataclass(frozen=True)
+class Written:
+    """The canonical values that the file gives a parameter, and whether they are an axis."""
+
+    values: Sequence[Any]
+    is_axis: bool
+
+
+def read_parameters(
+    owner: str, known: Parameters, given: Mapping[str, Any], place: Place
+) -> dict[str, Written]:
     """Check the parameters in the file against their types, and make their values canonical.
 
-    In error messages, ``described`` is the owner of the parameters, such as ``workload 'prefix'``.
-    ``known`` contains all parameters of the owner, and ``given`` those in the file.
+    Parameters
+    ----------
+    owner : str
+        The owner of the parameters in error messages, such as ``workload 'prefix'``.
+    known : Mapping[str, inspect.Parameter]
+        All parameters of the owner.
+    given : Mapping[str, object]
+        The parameters in the file.
     """
-    written: dict[str, tuple[Sequence[Any], bool]] = {}
+    written = {}
     for name, value in given.items():
         here, parameter = place / name, known.get(name)
         if parameter is None:
-            raise here.error(f"{described} does not take {name!r}; {nearest(name, known)}")
+            raise here.error(f"{owner} does not take {name!r}; {nearest(name, known)}")
         values, is_axis = values_of(parameter, value)
         if not values:
             raise here.error("this axis has no values; expected at least one")
         with errors_at(here):
             for item in values:
-                bind(described, {name: parameter}, {name: item})
-            written[name] = [normalised(item, parameter.annotation) for item in values], is_axis
+                bind(owner, {name: parameter}, {name: item})
+            canonical = [normalised(item, parameter.annotation) for item in values]
+        written[name] = Written(canonical, is_axis)
     return written
 
 
-def _complete(
-    part: str, role: str, recipes: Mapping[str, _Recipe], spec: Spec, place: Place
-) -> tuple[_Recipe, _Choice, _Written]:
-    """Return the recipe that ``spec`` names, all its parameters, and the parameters in the file.
+@dataclass(frozen=True)
+class Named(Generic[AnyRecipe]):
+    """A workload family or a targets rule that an entry names.
 
-    The second item has one value for every parameter, defaults included; if a parameter is an axis,
-    this is the axis's first value. The keys of the second item are tuples (``part``, name).
-    ``role`` is the word for the recipe in error messages.
+    Attributes
+    ----------
+    written : Mapping[str, Written]
+        The parameters in the file.
+    params : Mapping[str, object]
+        One value for every parameter, defaults included; of an axis, its first value.
     """
-    if (recipe := recipes.get(spec.name)) is None:
-        hint = nearest(spec.name, recipes) + workloads.family.plugged().hint
-        raise (place / "name").error(f"no {role} is called {spec.name!r}; {hint}")
-    described, known = f"{role} {spec.name!r}", recipe.params
-    written = _checked(described, known, spec.params, place)
+
+    recipe: AnyRecipe
+    written: Mapping[str, Written]
+    params: Mapping[str, Any]
+
+
+def find_recipe(
+    role: str, recipes: Mapping[str, AnyRecipe], entry: Entry, place: Place
+) -> Named[AnyRecipe]:
+    """Return the recipe that an entry names; error messages call it ``role``."""
+    if (recipe := recipes.get(entry.name)) is None:
+        hint = nearest(entry.name, recipes) + workloads.family.plugged().hint
+        raise (place / "name").error(f"no {role} is called {entry.name!r}; {hint}")
+    owner, known = f"{role} {entry.name!r}", recipe.params
+    written = read_parameters(owner, known, entry.params, place)
     with errors_at(place):
-        first = {name: values[0] for name, (values, _) in written.items()}
-        bound = bind(described, known, first)
-        choice = {(part, n): normalised(v, known[n].annotation) for n, v in bound.items()}
-    return recipe, choice, written
+        bound = bind(owner, known, {name: one.values[0] for name, one in written.items()})
+        params = {name: normalised(value, known[name].annotation) for name, value in bound.items()}
+    return Named(recipe, written, params)
 
 
 def normalised(value: Any, expected: Any) -> Any:
@@ -132,7 +149,7 @@ def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
     return inner[0][-1] if inner else Any
 
 
-def available(entry: Spec) -> bool:
+def available(entry: Entry) -> bool:
     """Return whether a mechanism entry is used.
 
     An entry with ``when: available`` is left out if its mechanism or its preset does not exist.
@@ -142,55 +159,248 @@ def available(entry: Spec) -> bool:
     return has_it or entry.when != "available"
 
 
-def _resolved(mechanism: Mechanism, kind: Kind, shown: str | None = None) -> Spec:
+@dataclass(frozen=True)
+class Candidate:
+    """An entry of a block's mechanisms whose mechanism exists here, and where it is written."""
+
+    place: Place
+    entry: Entry
+    mechanism: type[Mechanism]
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The mechanism that an entry names, and the one that is run instead if all targets are equal.
+
+    Usually both are the same.
+    """
+
+    named: Spec
+    if_uniform: Spec
+
+
+def find_candidates(block: Block, kind: Kind, place: Place) -> list[Candidate]:
+    """Return the block's mechanisms that are available; refuse unknown names."""
+    candidates = []
+    for number, entry in enumerate(block.mechanism):
+        if available(entry):
+            here = place / "mechanism" / number
+            with errors_at(here / "name"):
+                candidates.append(Candidate(here, entry, solvers.mechanism.find(entry.name, kind)))
+    return candidates
+
+
+def _specify(mechanism: Mechanism, kind: Kind, shown: str = "") -> Spec:
     """Return a `Spec` of a mechanism that has the label ``shown`` and a value for every option."""
     options, known = mechanism.options, mechanism.params(kind)
     params = {name: normalised(options[name], known[name].annotation) for name in known}
     return Spec(mechanism.name, params, shown)
 
 
-def _mechanisms(
-    entries: _Entries, common: Mapping[str, Any], kind: Kind
-) -> dict[str, tuple[Spec, Spec]]:
-    """Return the mechanisms of a block by label.
+def resolve_mechanisms(
+    candidates: Sequence[Candidate], common: Mapping[str, Any], kind: Kind
+) -> dict[str, Solved]:
+    """Return the mechanisms of a block by label, with a value for every option.
 
-    For each label there is a pair: the mechanism that the entry names, and the mechanism that is
-    run instead if all targets are equal. Usually both are the same. An entry with several values
-    for an option makes several mechanisms. ``common`` contains the options that the block sets for
-    all its mechanisms.
+    An entry with several values for an option makes several mechanisms. ``common`` contains the
+    options that the block sets for all its mechanisms.
     """
-    found: dict[str, tuple[Spec, Spec]] = {}
-    for here, entry, mechanism in entries:
+    resolved: dict[str, Solved] = {}
+    for candidate in candidates:
+        here, entry, mechanism = candidate.place, candidate.entry, candidate.mechanism
         with errors_at(here / "preset"):
             mechanism.make(entry.preset, {}, kind)
         known = mechanism.params(kind)
-        axes = _checked(f"mechanism {mechanism.name!r}", known, entry.params, here)
-        check_points({name: len(values) for name, (values, _) in axes.items()}, here)
-        for values in product(*(values for values, _ in axes.values())):
-            given = dict(zip(axes, values, strict=True))
-            function = str(given.get("function", "")) if mechanism.runs_code else ""
-            own_label = entry.label or function or entry.shown
-            listed = [n for n in axes if axes[n][1] and (n != "function" or entry.label)]
-            suffix = ", ".join(f"{n}={label(given[n])}" for n in listed)
-            shown = f"{own_label} ({suffix})" if suffix else own_label
-            if shown in found:
+        written = read_parameters(f"mechanism {mechanism.name!r}", known, entry.params, here)
+        check_points({name: len(one.values) for name, one in written.items()}, here)
+        for values in product(*(one.values for one in written.values())):
+            given = dict(zip(written, values, strict=True))
+            shown = _label(candidate, written, given)
+            if shown in resolved:
                 raise here.error(
                     f"two mechanisms are labelled {shown!r}; label one of them differently"
                 )
             with errors_at(here, known):
                 made = mechanism.make(entry.preset, {**common, **given}, kind)
-                spec = _resolved(made, kind, shown)
-            found[shown] = spec, spec
+                spec = _specify(made, kind, shown)
+            resolved[shown] = Solved(spec, spec)
             if mechanism.same_when_uniform is not None:
                 other = solvers.mechanism.find(mechanism.same_when_uniform)
                 shared = {n: v for n, v in spec.params.items() if n in other.params(kind)}
                 # options that the other mechanism does not have must be at their defaults
                 if made.first_changed(spec.params.keys() - shared.keys()) is None:
-                    found[shown] = spec, _resolved(other.make(None, shared, kind), kind)
+                    resolved[shown] = Solved(spec, _specify(other.make(None, shared, kind), kind))
+    return resolved
+
+
+def _label(candidate: Candidate, written: Mapping[str, Written], given: Mapping[str, Any]) -> str:
+    """Return the label of a mechanism with the options ``given``.
+
+    It is the entry's label, the user's function, or the entry's name, followed by the options of
+    which the file lists several values.
+    """
+    entry = candidate.entry
+    function = str(given.get("function", "")) if candidate.mechanism.runs_code else ""
+    first = entry.label or function or entry.shown
+    listed = [n for n, one in written.items() if one.is_axis and (n != "function" or entry.label)]
+    suffix = ", ".join(f"{name}={label(given[name])}" for name in listed)
+    return f"{first} ({suffix})" if suffix else first
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Values of a cell that are chosen together: at one point of an axis, or at all points.
+
+    Attributes
+    ----------
+    labels : Mapping[str, Scalar]
+        The label along each coordinate.
+    workload, targets, options : Mapping[str, object]
+        Parameters of the workload and of the targets rule, and options of all mechanisms.
+    rule : Rule, optional
+        The targets rule; None if it is not chosen here.
+    neighbours : Neighbours, optional
+        The neighbour relation; None if it is not chosen here.
+    """
+
+    labels: Mapping[str, Scalar] = field(default_factory=dict)
+    workload: Mapping[str, Any] = field(default_factory=dict)
+    targets: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    rule: workloads.targets.Rule | None = None
+    neighbours: Neighbours | None = None
+
+    def joined(self, other: "Choice") -> "Choice":
+        """Return the values of both choices; ``other`` overrides this one."""
+        return Choice(
+            {**self.labels, **other.labels},
+            {**self.workload, **other.workload},
+            {**self.targets, **other.targets},
+            {**self.options, **other.options},
+            other.rule or self.rule,
+            other.neighbours or self.neighbours,
+        )
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """The choices that a block lists for a coordinate, and whether they are an axis.
+
+    A coordinate that is no axis has one choice.
+    """
+
+    place: Place
+    choices: Sequence[Choice]
+    is_axis: bool
+
+
+def list_coordinates(
+    block: Block, family: Named[Family], candidates: Sequence[Candidate], place: Place
+) -> dict[str, Coordinate]:
+    """Return the block's coordinates by name, in their order.
+
+    The coordinates ``replicate`` and ``mechanism`` are missing.
+    """
+    found: dict[str, Coordinate] = {}
+
+    def add(part: str, written: Mapping[str, Written], choose: Callable[[Any], Choice]) -> None:
+        for name, one in written.items():
+            here = place / part / name
+            if name in RESERVED:
+                raise here.error(
+                    f"{name!r} is a parameter of the {part} here and the name of something else in "
+                    "the dataset; give the parameter another name"
+                )
+            unique = f"{part}_{name}" if name in found else name
+            choices = [
+                replace(choose({name: value}), labels={unique: label(value)})
+                for value in one.values
+            ]
+            found[unique] = Coordinate(here, choices, one.is_axis)
+
+    add("workload", family.written, lambda params: Choice(workload=params))
+    rules = _find_rules(block, place / "targets")
+    several = isinstance(block.targets, tuple)
+    choices = [
+        Choice({"targets": entry.shown}, targets=rule.params, rule=rule.recipe)
+        for entry, rule in zip(block.rules, rules, strict=True)
+    ]
+    found["targets"] = Coordinate(place / "targets", choices, several)
+    if not several:
+        add("targets", rules[0].written, lambda params: Choice(targets=params))
+    if "neighbours" in block.model_fields_set:
+        found["neighbours"] = _list_relations(block, family.recipe.kind, place / "neighbours")
+    options: Mapping[str, Written] = {}
+    for mechanism in (one.mechanism for one in candidates) if block.options else ():
+        known = mechanism.params(family.recipe.kind)
+        owner = f"mechanism {mechanism.name!r}"
+        options = read_parameters(owner, known, block.options, place / "options")
+    add("options", options, lambda params: Choice(options=params))
     return found
 
 
-def multiplied(block: Block, place: Place, simulate: int) -> Grid:
+def _find_rules(block: Block, place: Place) -> list[Named[workloads.targets.Rule]]:
+    """Return the block's targets rules; refuse axes inside several rules."""
+    rules, several = [], isinstance(block.targets, tuple)
+    for number, entry in enumerate(block.rules):
+        here = place / number if several else place
+        rule = find_recipe("targets rule", workloads.targets.RULES, entry, here)
+        for name in (name for name, one in rule.written.items() if several and one.is_axis):
+            raise (here / name).error(
+                f"{name!r} is an axis, but the block lists several targets; write one entry with "
+                "its own label for each value, or make these the only targets of the block"
+            )
+        rules.append(rule)
+    return rules
+
+
+def _list_relations(block: Block, kind: Kind, place: Place) -> Coordinate:
+    """Return the block's neighbour relations; refuse them on a query graph."""
+    several = isinstance(block.neighbours, list)
+    with errors_at(place):
+        listed = block.neighbours if several else [block.neighbours]
+        relations = [as_neighbours(relation) for relation in listed]
+    if not relations:
+        raise place.error("this axis has no values; expected at least one")
+    if kind == "graph":
+        raise place.error(
+            "neighbours on a query graph; its own edges say which answers are adjacent: leave "
+            "neighbours out"
+        )
+    choices = [Choice({"neighbours": one.title}, neighbours=one) for one in relations]
+    return Coordinate(place, choices, several)
+
+
+def zip_axes(names: Sequence[str], axes: dict[str, Coordinate], place: Place) -> None:
+    """Merge the axes in ``names`` into one axis, which has the name of the first of them."""
+    for name in names:
+        if name not in axes:
+            raise place.error(f"{name!r} is not an axis, or zipped already; {nearest(name, axes)}")
+    sizes = {name: len(axes[name].choices) for name in names}
+    if len(sizes) < 2 or len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise place.error(f"zip needs two or more axes of equal length; here {listed}")
+    for name in names[1:]:
+        first, further = axes[names[0]], axes.pop(name)
+        joined = map(Choice.joined, first.choices, further.choices)
+        axes[names[0]] = replace(first, choices=tuple(joined))
+
+
+def _label_axis(name: str, coordinate: Coordinate) -> Axis:
+    """Return the axis along a coordinate; refuse a label that occurs twice."""
+    labels = {
+        each: tuple(choice.labels[each] for choice in coordinate.choices)
+        for each in coordinate.choices[0].labels
+    }
+    axis = Axis(name, labels.pop(name), labels)
+    twice = [one for one, count in Counter(axis.values).items() if count > 1]
+    if twice:
+        hint = "label one of them" if name == "targets" else "write each value once"
+        raise coordinate.place.error(f"axis {name!r} holds {twice[0]!r} twice; {hint}")
+    return axis
+
+
+def expand_block(block: Block, place: Place, simulate: int) -> Grid:
     """Return the grid of a block; its cells have labels for all coordinates, companions included.
 
     Raises
@@ -198,49 +408,35 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
     ExperimentError
         If a name or a value is wrong, axes cannot be zipped, or there are too many points.
     """
-    families, named = workloads.families(), block.workload.name
-    family, complete, written = _complete(
-        "workload", "workload", families, block.workload, place / "workload"
-    )
-    entries: list[tuple[Place, Spec, type[Mechanism]]] = []
-    for at, entry in enumerate(block.mechanism):
-        if available(entry):
-            here = place / "mechanism" / at
-            with errors_at(here / "name"):
-                entries.append((here, entry, solvers.mechanism.find(entry.name, family.kind)))
-    fixed, listed = _choices(block, family.kind, entries, written, place)
-    fixed |= complete
-    for at, names in enumerate(block.zipped):
-        _zip(names, listed, place / "zip" / at)
-    axes: list[Axis] = []
-    for name, (here, choices) in listed.items():
-        labels = {
-            one: tuple(choice["label", one] for choice in choices)
-            for one in _of(choices[0], "label")
-        }
-        axes.append(Axis(name, labels.pop(name), labels))
-        twice = [one for one, count in Counter(axes[-1].values).items() if count > 1]
-        if twice:
-            hint = "label one of them" if name == "targets" else "write each value once"
-            raise here.error(f"axis {name!r} holds {twice[0]!r} twice; {hint}")
+    family = find_recipe("workload", workloads.families(), block.workload, place / "workload")
+    kind = family.recipe.kind
+    candidates = find_candidates(block, kind, place)
+    # 1. What all points share, and the choices along each axis.
+    shared, listed = Choice({"workload": block.workload.name}, workload=family.params), {}
+    for name, coordinate in list_coordinates(block, family, candidates, place).items():
+        if coordinate.is_axis:
+            listed[name] = coordinate
+        else:
+            shared = shared.joined(coordinate.choices[0])
+    for number, names in enumerate(block.zipped):
+        zip_axes(names, listed, place / "zip" / number)
+    axes = [_label_axis(name, coordinate) for name, coordinate in listed.items()]
     if block.replicates > 1:
         axes.append(Axis(REPLICATE, range(block.replicates)))
-    scalars = _of(fixed, "label")
+    # 2. A family of cells for each combination of choices and each mechanism.
     condition = None if block.where is None else conditions.parse(block.where)
-    cells: list[Cell] = []
+    families: list[Cell] = []
     replicates: list[NDArray[np.int32]] = []
-    chosen: dict[str, dict[str, tuple[Spec, Spec]]] = {}
-    for row in product(*(choices for _, choices in listed.values())):
-        choice = {key: value for part in (fixed, *row) for key, value in part.items()}
-        options, params = _of(choice, "options"), _of(choice, "targets")
-        if str(options) not in chosen:
-            chosen[str(options)] = found = _mechanisms(entries, options, family.kind)
+    by_options: dict[str, dict[str, Solved]] = {}  # options that the block lists make few sets
+    for row in product(*(coordinate.choices for coordinate in listed.values())):
+        choice = reduce(Choice.joined, row, shared)
+        if (options := str(choice.options)) not in by_options:
+            by_options[options] = resolve_mechanisms(candidates, choice.options, kind)
             lengths = {axis.name: len(axis.values) for axis in axes}
-            check_points({**lengths, "mechanism": max(1, len(found))}, place)
-        rule = workloads.targets.RULES[params.pop("")]
-        workload, targets = Spec(named, _of(choice, "workload")), Spec(rule.name, params)
-        for shown, (mechanism, twin) in chosen[str(options)].items():
-            coords = {**_of(choice, "label"), "mechanism": shown}
+            check_points({**lengths, "mechanism": max(1, len(by_options[options]))}, place)
+        assert choice.rule is not None
+        for shown, solved in by_options[options].items():
+            coords = {**choice.labels, "mechanism": shown}
             kept = np.arange(block.replicates, dtype=np.int32)
             if condition is not None:
                 points = ({**coords, "group": block.group, REPLICATE: n} for n in kept.tolist())
@@ -248,106 +444,20 @@ def multiplied(block: Block, place: Place, simulate: int) -> Grid:
                     kept = kept[[condition.holds(point) for point in points]]
             if len(kept):
                 replicates.append(kept)
-                cells.append(
+                families.append(
                     Cell(
                         block.group,
                         coords,
-                        workload,
-                        targets,
-                        mechanism,
-                        solved=twin if rule.uniform else mechanism,
+                        Spec(block.workload.name, choice.workload),
+                        Spec(choice.rule.name, choice.targets),
+                        solved.named,
+                        solved=solved.if_uniform if choice.rule.uniform else solved.named,
                         simulate=simulate,
-                        neighbours=choice.get(("neighbours", ""), ADD_REMOVE),
+                        neighbours=choice.neighbours or ADD_REMOVE,
                         place=place,
                     )
                 )
-    axes.append(Axis("mechanism", tuple(next(iter(chosen.values())))))
-    number = np.repeat(np.arange(len(cells)), [len(kept) for kept in replicates])
-    laid = Cells(cells, number, np.concatenate([[], *replicates]))
-    return Grid(block.group, tuple(axes), scalars, laid)
-
-
-def _of(choice: _Choice, part: str) -> dict[str, Any]:
-    """Return the values of one part of a choice, by name."""
-    return {name: value for (at, name), value in choice.items() if at == part}
-
-
-def _choices(
-    block: Block, kind: Kind, entries: _Entries, written: _Written, place: Place
-) -> tuple[_Choice, dict[str, tuple[Place, list[_Choice]]]]:
-    """Return the values that all points of a block share, and the block's axes except the last two.
-
-    The last two axes are ``replicate`` and ``mechanism``. Each axis has its location in the file
-    and a `_Choice` for each of its points. ``written`` contains the workload's parameters in the
-    file.
-    """
-    fixed: _Choice = {("label", "workload"): block.workload.name}
-    found: dict[str, tuple[Place, list[_Choice], bool]] = {}
-
-    def add(part: str, written: _Written) -> None:
-        for name, (values, is_axis) in written.items():
-            here = place / part / name
-            if name in RESERVED:
-                raise here.error(
-                    f"{name!r} is a parameter of the {part} here and the name of something else in "
-                    "the dataset; give the parameter another name"
-                )
-            coordinate = f"{part}_{name}" if name in found else name
-            choices = [{("label", coordinate): label(v), (part, name): v} for v in values]
-            found[coordinate] = here, choices, is_axis
-
-    add("workload", written)
-    here, several = place / "targets", isinstance(block.targets, tuple)
-    choices = []
-    for at, entry in enumerate(block.rules):
-        there = here / at if several else here
-        rule, choice, written = _complete(
-            "targets", "targets rule", workloads.targets.RULES, entry, there
-        )
-        choices.append(choice | {("targets", ""): rule.name, ("label", "targets"): entry.shown})
-        for name in (name for name, (_, is_axis) in written.items() if several and is_axis):
-            raise (there / name).error(
-                f"{name!r} is an axis, but the block lists several targets; write one entry with "
-                "its own label for each value, or make these the only targets of the block"
-            )
-    found["targets"] = here, choices, several
-    if not several:
-        add("targets", written)
-    if "neighbours" in block.model_fields_set:
-        here, several = place / "neighbours", isinstance(block.neighbours, list)
-        with errors_at(here):
-            listed = block.neighbours if several else [block.neighbours]
-            relations = [as_neighbours(relation) for relation in listed]
-        if not relations:
-            raise here.error("this axis has no values; expected at least one")
-        if kind == "graph":
-            raise here.error(
-                "neighbours on a query graph; its own edges say which answers are adjacent: leave "
-                "neighbours out"
-            )
-        labelled = [{("label", "neighbours"): r.title, ("neighbours", ""): r} for r in relations]
-        found["neighbours"] = here, labelled, several
-    options: _Written = {}
-    for _, _, mechanism in entries if block.options else ():
-        described, known = f"mechanism {mechanism.name!r}", mechanism.params(kind)
-        options = _checked(described, known, block.options, place / "options")
-    add("options", options)
-    for _, choices, _ in (one for one in found.values() if not one[2]):
-        fixed.update(choices[0])
-    return fixed, {
-        name: (here, listed) for name, (here, listed, several) in found.items() if several
-    }
-
-
-def _zip(names: Sequence[str], axes: dict[str, tuple[Place, list[_Choice]]], place: Place) -> None:
-    """Merge the axes in ``names`` into one axis, which has the name of the first of them."""
-    for name in names:
-        if name not in axes:
-            raise place.error(f"{name!r} is not an axis, or zipped already; {nearest(name, axes)}")
-    sizes = {name: len(axes[name][1]) for name in names}
-    if len(sizes) < 2 or len(set(sizes.values())) > 1:
-        listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-        raise place.error(f"zip needs two or more axes of equal length; here {listed}")
-    for name in names[1:]:
-        for choice, further in zip(axes[names[0]][1], axes.pop(name)[1], strict=True):
-            choice.update(further)
+    axes.append(Axis("mechanism", tuple(next(iter(by_options.values())))))
+    family_of = np.repeat(np.arange(len(families)), [len(kept) for kept in replicates])
+    cells = Cells(families, family_of, np.concatenate([[], *replicates]))
+    return Grid(block.group, tuple(axes), shared.labels, cells)

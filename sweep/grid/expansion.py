@@ -12,8 +12,8 @@ import solvers
 import workloads
 from sweep.experiment.canonical import Scalar, Spec
 from sweep.experiment.document import Place
-from sweep.experiment.schema import SIZES, Claim, ComparisonTable, Experiment, Figure
-from sweep.grid.axes import errors_at, multiplied
+from sweep.experiment.schema import SIZES, Claim, ComparisonTable, Entry, Experiment, Figure
+from sweep.grid.axes import errors_at, expand_block
 from sweep.grid.cells import REPLICATE
 from sweep.grid.grids import Grid, coordinates, merge_blocks
 from workloads import QueryGraph, Workload, user_code
@@ -71,7 +71,7 @@ def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
             raise (place / "group").error(
                 f"groups {other!r} and {group!r} differ only in case; rename one"
             )
-        part = multiplied(block, place, experiment.simulate)
+        part = expand_block(block, place, experiment.simulate)
         groups.setdefault(group, (place, []))[1].append(part)
     grids = tuple(merge_blocks(parts, place) for place, parts in groups.values())
     axis = experiment.warm_start
@@ -98,7 +98,7 @@ def refuse_code(experiment: Experiment) -> None:
         )
 
 
-def code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, Spec]]:
+def code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, Entry]]:
     """Yield the workloads and mechanisms that call a user's function.
 
     Each item has the entry's location, its role (``"workload"`` or ``"mechanism"``) and the entry

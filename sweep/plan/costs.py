@@ -24,6 +24,7 @@ from solvers.problem.neighbours import Neighbours
 from sweep.experiment.canonical import Spec
 from sweep.grid.cells import Cell
 from sweep.grid.expansion import build_workload
+from sweep.plan.tasks import Cost
 from sweep.store.code import Codes
 from workloads import QueryGraph, Workload
 from workloads.operators import Drawn, Explicit
@@ -59,15 +60,6 @@ def calibration() -> Mapping[str, float]:
     """
     factors: dict[str, float] = json.loads(CALIBRATION_FILE.read_text(encoding="utf-8"))["factors"]
     return factors
-
-
-@dataclass(frozen=True)
-class Cost:
-    """The expected seconds and peak memory in bytes of a solve, and its time limit in seconds."""
-
-    seconds: float
-    bytes: float
-    time_limit: float | None
 
 
 @dataclass

@@ -6,7 +6,6 @@ A solve may serve several cells.
 from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from solvers.forms.differences import OnDifferences
 from sweep.experiment.canonical import canonical, digest
 from sweep.grid.cells import Cell, Cells
 from sweep.plan.costs import Costs
-from sweep.plan.tasks import CERTIFIER, CellTask, Solve, Solves
+from sweep.plan.tasks import CERTIFIER, CellTask, Cost, Solve, Solves
 from sweep.store import code
 from sweep.store.keys import KEY, numbered
 from sweep.store.ledger import Ledger
@@ -52,24 +51,22 @@ def needed(
         chains = np.array([_chain(cell, along) for cell in firsts], KEY)
 
     @lru_cache(_KEPT_FAMILIES)
-    def shared(family: int) -> dict[str, Any]:
-        """Return the attributes that the solves of a family share."""
+    def shared(family: int) -> tuple[Cost, str]:
+        """Return the cost of a family's solves, and the identity of their code."""
         cell = firsts.families[family]
-        return {
-            "mechanism": cell.solved,
-            **vars(costs.of(cell.solved, cell)),
-            "neighbours": cell.neighbours,
-            "code": costs.codes.of_solve(cell.workload.name, cell.solved),
-        }
+        code_of_solve = costs.codes.of_solve(cell.workload.name, cell.solved)
+        return costs.of(cell.solved, cell), code_of_solve
 
     def solve(number: int) -> Solve:
         cell, served = firsts[number], order[slice(*first[number : number + 2])].tolist()
+        cost, code_of_solve = shared(int(firsts.family[number]))
         return Solve(
             key=cell.key("solve", cell.replicate),
             problem=cell.key("problem", cell.replicate),
             workload_key=cell.key("workload", cell.replicate),
             workload=cell.workload,
             targets=cell.targets,
+            mechanism=cell.solved,
             cells=tuple(
                 CellTask(
                     cells.ids[row].decode(),
@@ -78,9 +75,11 @@ def needed(
                 )
                 for row in served
             ),
+            cost=cost,
             chain=chains[number].decode(),
+            neighbours=cell.neighbours,
+            code=code_of_solve,
             has_result=bool(good[served].any()),
-            **shared(int(firsts.family[number])),
         )
 
     seconds = firsts.by_family(lambda cell: costs.of(cell.solved, cell).seconds)
@@ -137,7 +136,7 @@ def bounds_needed(
             workload_key=cell.key("workload", cell.replicate),
             workload=cell.workload,
             targets=cell.targets,
-            **vars(costs.of(CERTIFIER, cell)),
+            cost=costs.of(CERTIFIER, cell),
             neighbours=cell.neighbours,
             code=costs.codes.of_bound(cell.workload.name),
         )

@@ -41,6 +41,23 @@ class CellTask:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What a solve is expected to take.
+
+    Attributes
+    ----------
+    seconds, bytes : float
+        The expected duration in seconds, and the expected peak memory in bytes.
+    time_limit : float, optional
+        Time limit in seconds: the mechanism's own, otherwise the experiment's; None for no limit.
+    """
+
+    seconds: float = 0.0
+    bytes: float = 0.0
+    time_limit: float | None = None
+
+
+@dataclass(frozen=True)
 class Solve:
     """One solve; if it serves no cell, it only proves a lower bound for its problem.
 
@@ -50,13 +67,9 @@ class Solve:
         The keys of the solve, of its problem and of its workload.
     mechanism : Spec
         The mechanism that is run: the attribute ``solved`` of every cell that the solve serves.
-    seconds, bytes : float
-        The expected duration of the solve in seconds, and its expected peak memory in bytes.
     chain : str
         Text that is equal for solves that run one after another, each starting from the dual
         weights of the previous one; empty for an independent solve.
-    time_limit : float, optional
-        Time limit in seconds: the mechanism's own, otherwise the experiment's; None for no limit.
     code : str
         Identity of the code that must do the solve (`sweep.store.code.Codes`); empty if any code
         may.
@@ -72,10 +85,8 @@ class Solve:
     targets: Spec
     mechanism: Spec = CERTIFIER
     cells: tuple[CellTask, ...] = ()
-    seconds: float = 0.0
+    cost: Cost = Cost()
     chain: str = ""
-    time_limit: float | None = None
-    bytes: float = 0.0
     neighbours: Neighbours = ADD_REMOVE
     code: str = ""
     has_result: bool = False
@@ -117,7 +128,7 @@ class Solves:
         """Return these solves followed by the solves in ``more``."""
         count, keys = len(self), np.array([solve.workload_key for solve in more], KEY)
         return Solves(
-            np.append(self.seconds, [solve.seconds for solve in more]),
+            np.append(self.seconds, [solve.cost.seconds for solve in more]),
             lambda: np.append(self.workloads(), keys),
             np.append(self.chains, np.array([solve.chain for solve in more], "S")),
             lambda number: self.make(number) if number < count else more[number - count],
@@ -147,7 +158,7 @@ class Task:
     @property
     def seconds(self) -> float:
         """Expected duration in seconds."""
-        return sum(solve.seconds for solve in self.solves)
+        return sum(solve.cost.seconds for solve in self.solves)
 
     @property
     def cells(self) -> int:

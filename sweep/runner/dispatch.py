@@ -257,7 +257,10 @@ class InFlight:
 
         If all or none of the workers have enough memory, any worker may run the task.
         """
-        where, needed = [] if alone_on is None else [alone_on], max(s.bytes for s in task.solves)
+        where, needed = (
+            [] if alone_on is None else [alone_on],
+            max(s.cost.bytes for s in task.solves),
+        )
         if not where and needed >= _SMALL_BYTES:
             workers, least = self.workforce.workers, needed + _PYTHON_BYTES
             # a memory limit of 0 means that the worker has no limit

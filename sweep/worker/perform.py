@@ -156,10 +156,10 @@ def time_limited(solve: Solve, recording: "Recording", *, nanny: bool) -> Iterat
     not ended. If the store is out of reach, nothing is recorded, and the driver counts the end as a
     worker's death.
     """
-    if solve.time_limit is None or not nanny:
+    if solve.cost.time_limit is None or not nanny:
         yield
         return
-    seconds = LIMIT_FACTOR * solve.time_limit + GRACE_SECONDS
+    seconds = LIMIT_FACTOR * solve.cost.time_limit + GRACE_SECONDS
     error = f"did not stop within {seconds:g} s; its worker was ended"
     about: dict[str, Any] = {"error": error, "code": solve.code}
     host, now = socket.gethostname(), time.time()

@@ -139,7 +139,7 @@ def outcomes(
 
 
 def _certified(solve: Solve, built: Built) -> BoundRecord:
-    started, limit = time.perf_counter(), solve.time_limit
+    started, limit = time.perf_counter(), solve.cost.time_limit
     problem = Problem(built, _targets(solve.targets, built), solve.neighbours)
     bound = reduction.lower_bound(problem, tol=_CERTIFIED_TO, time_limit=limit)
     seconds = time.perf_counter() - started
@@ -157,7 +157,7 @@ def _solved(
     targets = _targets(solve.targets, built)
     solution, cost = measured(
         lambda: run_solver(solve, built, targets, weights.get(solve.chain)),
-        trivial=0.0 < solve.bytes < _TRIVIAL_BYTES and solve.seconds < _TRIVIAL_SECONDS,
+        trivial=0.0 < solve.cost.bytes < _TRIVIAL_BYTES and solve.cost.seconds < _TRIVIAL_SECONDS,
     )
     if solve.chain and solution.weights is not None:
         weights[solve.chain] = solution.weights
@@ -187,8 +187,8 @@ def run_solver(solve: Solve, built: Built, targets: Any, start: Weights | None =
     chosen = solve.mechanism
     options = files.at_hand(chosen.params)
     known = solvers.all_mechanisms()[chosen.name].params()
-    if solve.time_limit is not None and "time_limit" in known:
-        options["time_limit"] = solve.time_limit
+    if solve.cost.time_limit is not None and "time_limit" in known:
+        options["time_limit"] = solve.cost.time_limit
     if start is not None:
         options["start"] = start
     return solvers.solve(chosen.name, built, targets, neighbours=solve.neighbours, **options)
@@ -209,7 +209,7 @@ def _facts(solve: Solve, solution: Solution, cost: Facts) -> Facts:
                 numbers[name] = float(value)
         elif value is not None:
             notes[name] = value
-    error, limit, took = "", solve.time_limit, cost["runtime_s"]
+    error, limit, took = "", solve.cost.time_limit, cost["runtime_s"]
     known = solvers.all_mechanisms()[solve.mechanism.name]
     if solution.timed_out:
         own = solve.mechanism.params.get("time_limit") is not None

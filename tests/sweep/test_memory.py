@@ -11,7 +11,7 @@ from distributed import Nanny, Scheduler, SpecCluster, get_worker
 from sweep import events
 from sweep.cluster import specification, workforce
 from sweep.experiment.canonical import Spec
-from sweep.plan.tasks import Solve, Solves, Tasks
+from sweep.plan.tasks import Cost, Solve, Solves, Tasks
 from sweep.runner import dispatch
 from sweep.store.folder import Store, WorkerStore
 from sweep.store.keys import KEY
@@ -49,7 +49,7 @@ def workers_of(client, monkeypatch, size, tick=lambda: None, large_takes=0.1):
         return TaskOutcome(task.name, (BoundRecord("p", error=name),), written=False)
 
     monkeypatch.setattr(worker, "perform", perform)
-    bound = Solve("p", "p", "key", Spec("prefix", {"d": 2}), Spec("uniform"), bytes=size)
+    bound = Solve("p", "p", "key", Spec("prefix", {"d": 2}), Spec("uniform"), cost=Cost(bytes=size))
     none = Solves(np.empty(0), lambda: np.empty(0, KEY), np.empty(0, KEY), [].__getitem__)
     planned = Tasks(none + [bound] * 10, np.arange(10)[:, None], f"size-{size}")
     done, worker_store = [], WorkerStore(Store(DiskPath("nowhere"), "", ""))

@@ -21,7 +21,7 @@ from sweep.cli import stores
 from sweep.cluster import specification
 from sweep.errors import ClusterError, StoreError
 from sweep.experiment.canonical import Spec
-from sweep.plan.tasks import CellTask, Solve, Task
+from sweep.plan.tasks import CellTask, Cost, Solve, Task
 from sweep.report import messages
 from sweep.runner import log, progress
 from sweep.runner.log import Log
@@ -43,7 +43,7 @@ def clock(clock, monkeypatch):
 
 def solve(number, seconds):
     cells = (CellTask(f"c-{number}"),)
-    one = Solve(f"s-{number}", "p", "w", PREFIX, UNIFORM, cells=cells, seconds=seconds)
+    one = Solve(f"s-{number}", "p", "w", PREFIX, UNIFORM, cells=cells, cost=Cost(seconds))
     return Task(f"t-{number}", (one,))
 
 

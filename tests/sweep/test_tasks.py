@@ -81,13 +81,13 @@ def test_a_mechanisms_own_time_limit_comes_before_the_experiments_and_0_is_0():
     cells = cells_of(1024, ["IP", "CA", *own])
     limited = costs.Costs(time_limit=60.0)
     found = {one.mechanism.name: one for one in solves.needed(cells, Ledger(), limited)}
-    limits = {name: one.time_limit for name, one in found.items()}
+    limits = {name: one.cost.time_limit for name, one in found.items()}
     assert limits == {"IP": 60.0, "CA": 60.0, "AM": 3600.0, "GD": 0.0}
-    assert {one.time_limit for one in solves.bounds_needed(cells, Ledger(), limited)} == {60.0}
-    assert found["GD"].seconds < 0.01
+    assert {one.cost.time_limit for one in solves.bounds_needed(cells, Ledger(), limited)} == {60.0}
+    assert found["GD"].cost.seconds < 0.01
     free = {one.mechanism.name: one for one in solves.needed(cells, Ledger(), COSTS)}
-    assert free["CA"].time_limit is None
-    assert free["GD"].seconds < 0.01 < free["CA"].seconds
+    assert free["CA"].cost.time_limit is None
+    assert free["GD"].cost.seconds < 0.01 < free["CA"].cost.seconds
 
 
 def test_what_does_not_fit_here_is_planned_alone_with_its_memory(monkeypatch):
@@ -96,6 +96,6 @@ def test_what_does_not_fit_here_is_planned_alone_with_its_memory(monkeypatch):
     everything = solves.needed(cells_of(*asked), Ledger(), costs.Costs())
     monkeypatch.setattr("solvers.problem.memory.usable", lambda: 1e3)
     planned = solves.needed(cells_of(*asked), Ledger(), costs.Costs())
-    assert [one.bytes for one in planned] == [one.bytes for one in everything]
-    assert min(one.bytes for one in planned) > 1e3
+    assert [one.cost.bytes for one in planned] == [one.cost.bytes for one in everything]
+    assert min(one.cost.bytes for one in planned) > 1e3
     assert [len(task.solves) for task in tasks.packed(planned, "r")] == [1, 1, 1]
