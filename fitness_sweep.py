@@ -1,7 +1,7 @@
 """The entry point of the command ``sweep``, in the one module whose name no other project has.
 
 Other distributions also own the names ``sweep``, ``solvers`` and ``workloads``, and a user's folder
-may contain a ``solvers.py``. Python imports whichever it finds first; `strangers` checks that
+may contain a ``solvers.py``. Python imports whichever it finds first; `find_strangers` checks that
 beforehand.
 """
 
@@ -18,7 +18,7 @@ DISTRIBUTION = "fitness-sweep"
 _BAD_INPUT, _INTERRUPTED = 2, 130
 
 
-def strangers(home: Path) -> Iterator[str]:
+def find_strangers(home: Path) -> Iterator[str]:
     """Yield a sentence for each package of ours that another replaces, and what to do about it.
 
     Parameters
@@ -28,7 +28,7 @@ def strangers(home: Path) -> Iterator[str]:
     """
     for package in PACKAGES:
         expected = home / package / "__init__.py"
-        found = _place(package)
+        found = _find_file(package)
         if found is None:
             yield (
                 f"package {package!r} is missing: {str(expected)!r} does not exist; install "
@@ -37,9 +37,9 @@ def strangers(home: Path) -> Iterator[str]:
         elif found.resolve() != expected.resolve():
             yield (
                 f"{str(found)!r} is imported as {package!r} in place of this project's "
-                f"{str(expected)!r}: {_remedy(package, found)}"
+                f"{str(expected)!r}: {_suggest_remedy(package, found)}"
             )
-        elif (owner := _overwritten(package)) is not None:
+        elif (owner := _find_overwriter(package)) is not None:
             yield (
                 f"{str(found)!r} was overwritten by distribution {owner!r}: uninstall "
                 f"{owner} and install {DISTRIBUTION} again, or give each an environment of its own"
@@ -48,14 +48,14 @@ def strangers(home: Path) -> Iterator[str]:
 
 def check(home: Path) -> None:
     """Raise ImportError with a sentence if a package under ``home`` is not the one imported."""
-    for sentence in strangers(home):
+    for sentence in find_strangers(home):
         raise ImportError(sentence)
 
 
 def main() -> None:
     """Run the command line, or end with exit code 2 if it would import other code."""
     try:
-        for sentence in strangers(Path(__file__).parent):
+        for sentence in find_strangers(Path(__file__).parent):
             print(f"error: {sentence}", file=sys.stderr)
             raise SystemExit(_BAD_INPUT)
         from sweep.cli import main as command
@@ -66,7 +66,7 @@ def main() -> None:
         raise SystemExit(_INTERRUPTED) from None
 
 
-def _place(package: str) -> Path | None:
+def _find_file(package: str) -> Path | None:
     """The file that ``import package`` runs or has run; a folder if it has no ``__init__.py``."""
     file = getattr(sys.modules.get(package), "__file__", None)
     if file is not None:
@@ -83,25 +83,25 @@ def _place(package: str) -> Path | None:
     return Path(folders[0]) if folders else None
 
 
-def _remedy(package: str, found: Path) -> str:
-    owners = [name for name in _owners(package) if _holds(name, found)]
+def _suggest_remedy(package: str, found: Path) -> str:
+    owners = [name for name in _find_owners(package) if _contains(name, found)]
     if owners:
         return f"it belongs to distribution {owners[0]!r}; uninstall it, or use another environment"
     return "rename it, or take its folder off Python's path (another working folder, PYTHONPATH)"
 
 
-def _owners(package: str) -> list[str]:
+def _find_owners(package: str) -> list[str]:
     """Other distributions that install this package."""
     found = metadata.packages_distributions().get(package, ())
     return sorted({name for name in found if name != DISTRIBUTION})
 
 
-def _holds(distribution: str, file: Path) -> bool:
+def _contains(distribution: str, file: Path) -> bool:
     files = metadata.files(distribution) or []
     return any(Path(str(one.locate())).resolve() == file.resolve() for one in files)
 
 
-def _overwritten(package: str) -> str | None:
+def _find_overwriter(package: str) -> str | None:
     """The distribution that replaced our installed ``__init__.py``; None if it is ours."""
     try:
         files = metadata.files(DISTRIBUTION) or []
@@ -112,7 +112,7 @@ def _overwritten(package: str) -> str | None:
             content = Path(str(file.locate())).read_bytes()
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
             if file.hash.mode == "sha256" and digest.decode() != file.hash.value:
-                return next(iter(_owners(package)), None)
+                return next(iter(_find_owners(package)), None)
     return None
 
 

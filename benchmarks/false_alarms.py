@@ -30,9 +30,9 @@ from sweep.scorecard.numbers import (
     LEVEL,
     Array,
     Verdict,
-    chance_of,
     compare,
-    surprising,
+    compute_chance,
+    find_surprising,
 )
 
 
@@ -82,9 +82,9 @@ def alarms(table: ComparisonTable, draws: list[Array]) -> tuple[int, int, int, i
             others = np.delete(values, replicate)
             others = others[np.isfinite(others)]
             printed, half = round(float(values[replicate]), digits), 0.5 * 10.0**-digits
-            chances.append(chance_of(printed - half, printed + half, others))
+            chances.append(compute_chance(printed - half, printed + half, others))
             by_range += not others.min() - half <= printed <= others.max() + half
-        wrong = surprising(chances)
+        wrong = find_surprising(chances)
         tables, numbers = tables + 1, numbers + len(here)
         any_alarm, found = any_alarm + any(wrong), found + sum(wrong)
     return tables, numbers, any_alarm, found, by_range
@@ -106,7 +106,7 @@ def quotients(table: ComparisonTable, data: xr.Dataset) -> Iterator[str]:
             ]
             low = (above.stated - above.rounding) / (below.stated + below.rounding)
             high = (above.stated + above.rounding) / (below.stated - below.rounding)
-            chance = chance_of(low, high, (draws[0] / draws[1]).dropna().to_numpy())
+            chance = compute_chance(low, high, (draws[0] / draws[1]).dropna().to_numpy())
             chances.append(f"{above.at['mechanism']} / {below.at['mechanism']} {chance:.2g}")
         if any(one.verdict is Verdict.FAILS for one in row):
             yield f"{place}: {', '.join(chances)}"

@@ -25,7 +25,7 @@ class _Commands(TyperGroup):
     """The group of all commands; it turns an error into a sentence and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
-        with common.error_handling(ctx):
+        with common.handle_errors(ctx):
             return super().invoke(ctx)
 
 

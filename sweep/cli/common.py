@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from sweep.cli import completion
+from sweep.cli import complete
 
 if TYPE_CHECKING:
     from sweep.cluster.specification import ClusterSpec
@@ -61,13 +61,14 @@ debug_mode = {"on": False}
 
 
 Text = str | None
-Experiment = Annotated[str, Argument(metavar="EXPERIMENT", autocompletion=completion.experiments)]
+Experiment = Annotated[str, Argument(metavar="EXPERIMENT", autocompletion=complete.experiments)]
 Store = Annotated[str, Argument(metavar="STORE")]
 NewStore = Annotated[Text, Option("--store", metavar="STORE")]
 Cluster = Annotated[Path | None, Option(metavar="FILE")]
 Patience = Annotated[float | None, Option(metavar="SECONDS", min=0.0)]
 Settings = Annotated[
-    list[str] | None, Option("--set", metavar="KEY=VALUE", autocompletion=completion.settings)
+    list[str] | None,
+    Option("--set", metavar="KEY=VALUE", autocompletion=complete.settings),
 ]
 AllowCode = Annotated[bool, Option("--allow-code")]
 AllowMixed = Annotated[bool, Option("--allow-mixed")]
@@ -97,7 +98,7 @@ def add_help(command: Callable[..., None]) -> str:
     return text
 
 
-def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
+def load_cluster(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
     """Return the cluster that a ``--cluster`` file specifies; None without a file.
 
     With a file, or with ``--allow-code``, the current folder becomes part of Python's module path,
@@ -115,7 +116,7 @@ def cluster_of(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
 
 
 @contextmanager
-def error_handling(ctx: Any) -> Iterator[None]:
+def handle_errors(ctx: Any) -> Iterator[None]:
     """Turn errors into a sentence and an exit code, with tracebacks only for ``--debug``."""
     from sweep.errors import NoWorkersError, SchedulerLostError, first_line
 
@@ -155,8 +156,8 @@ def print_error(text: str) -> None:
 
     with suppress(OSError):  # the exit code still reports the error
         if debug_mode["on"]:
-            typer.echo(consoles.escaped(traceback.format_exc()), err=True)
-        typer.echo(consoles.sentence(text), err=True)
+            typer.echo(consoles.escape(traceback.format_exc()), err=True)
+        typer.echo(consoles.shorten(text), err=True)
 
 
 def limit_exit_time(code: str | int | None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from sweep.cli import completion
+from sweep.cli import complete
 from sweep.cli.common import (
     TROUBLED,
     AllowCode,
@@ -20,7 +20,7 @@ from sweep.cli.common import (
     Store,
     Text,
     Where,
-    cluster_of,
+    load_cluster,
     print_error,
 )
 
@@ -34,7 +34,7 @@ def show(
         Literal["text", "markdown", "latex", "csv", "html", "json"],
         Option("--format", metavar="FORMAT"),
     ] = "text",
-    value: Annotated[Text, Option(metavar="VARIABLE", autocompletion=completion.variables)] = None,
+    value: Annotated[Text, Option(metavar="VARIABLE", autocompletion=complete.variables)] = None,
     rows: Annotated[Text, Option(metavar="AXIS[,AXIS]")] = None,
     columns: Annotated[Text, Option(metavar="AXIS")] = None,
     where: Where = None,
@@ -84,8 +84,8 @@ def show(
     names = tuple(name.strip() for name in rows.split(",")) if rows else ()
     spread = spread or ("none" if screen else "error")
     wanted = Wanted(value, names, columns or "mechanism", where, spread, digits, group)
-    console = consoles.console()
-    stale = states.stale(store)
+    console = consoles.make_console()
+    stale = states.describe_stale(store)
     if screen:
         formats.show_store(dataset, experiment, store, console, wanted)
         if stale:
@@ -100,22 +100,20 @@ def show(
             )
         if not experiment.claims:
             raise SweepError(f"experiment {experiment.name!r} has no claims; drop --claims")
-        shown = [tables.claims(dataset, experiment)]
+        shown = [tables.make_claims_table(dataset, experiment)]
     else:
-        shown = [t for t in tables.all_tables(dataset, experiment, wanted) if len(t.shown)]
+        shown = [t for t in tables.make_tables(dataset, experiment, wanted) if len(t.shown)]
     if format_ == "text":
         formats.show(shown, console)
     else:
-        typer.echo(consoles.escaped(formats.RENDERERS[format_](shown)), nl=False)
+        typer.echo(consoles.escape(formats.RENDERERS[format_](shown)), nl=False)
 
 
 def plot(
     store: Store,
-    figure: Annotated[Text, Argument(metavar="FIGURE", autocompletion=completion.figures)] = None,
+    figure: Annotated[Text, Argument(metavar="FIGURE", autocompletion=complete.figures)] = None,
     output: Annotated[Path | None, Option(metavar="PATH")] = None,
-    variable: Annotated[
-        Text, Option(metavar="VARIABLE", autocompletion=completion.variables)
-    ] = None,
+    variable: Annotated[Text, Option(metavar="VARIABLE", autocompletion=complete.variables)] = None,
     x: Annotated[Text, Option(metavar="AXIS")] = None,
     hue: Annotated[Text, Option(metavar="AXIS")] = None,
     panels: Annotated[Text, Option(metavar="AXIS")] = None,
@@ -166,18 +164,20 @@ def plot(
     dataset = _with_code_states(reading.open_dataset(store), store, where)
     experiment = reading.experiment_of(dataset)
     axes = None if log is None else tuple(filter(None, log.split(",")))
-    inches = None if size is None else _inches(size)
+    inches = None if size is None else _parse_size(size)
     changes = {
         **{"variable": variable, "x": x, "hue": hue, "panels": panels, "where": where},
         **{"group": group, "log": axes, "title": title, "size": inches, "digits": digits},
     }
-    named = [figure] if figure else figures.by_default(dataset, experiment)
+    named = [figure] if figure else figures.choose_default(dataset, experiment)
     pictures = [
         picture
         for name in named
-        for picture in figures.pictures(dataset, experiment, name, changes, location(store))
+        for picture in figures.draw(dataset, experiment, name, changes, location(store))
     ]
-    for picture, path in drawing.files(pictures, output or _beside(store) / "figures"):
+    for picture, path in drawing.choose_files(
+        pictures, output or _choose_folder(store) / "figures"
+    ):
         picture.save(path)
         typer.echo(str(path))
 
@@ -191,7 +191,7 @@ def _with_code_states(results: "Results", store: str, where: str | None) -> "Res
     return reading.with_code_states(results, store) if asked else results
 
 
-def _inches(size: str) -> tuple[float, float]:
+def _parse_size(size: str) -> tuple[float, float]:
     from sweep.errors import SweepError
 
     try:
@@ -223,13 +223,13 @@ def report(
     from sweep.report import output as files
 
     drawing.check_installed()
-    written = output or _beside(store) / "report.html"
+    written = output or _choose_folder(store) / "report.html"
     files.check(written)
-    files.write(written, page.report(store))
+    files.write(written, page.make_report(store))
     typer.echo(str(written))
 
 
-def _beside(store: str) -> Path:
+def _choose_folder(store: str) -> Path:
     """Return the folder for files about a store: the store's folder if the store is on a disk.
 
     For a store in an object store, return the current folder.
@@ -246,7 +246,7 @@ def advise(
     delta: Annotated[float, Option(metavar="DELTA")],
     epsilon: Annotated[float | None, Option(metavar="EPSILON")] = None,
     mechanism: Annotated[
-        list[str] | None, Option(metavar="NAME", autocompletion=completion.mechanisms)
+        list[str] | None, Option(metavar="NAME", autocompletion=complete.mechanisms)
     ] = None,
     time_limit: Annotated[float, Option(metavar="SECONDS")] = 90.0,
     neighbours: Annotated[str, Option(metavar="RELATION")] = "add-remove",
@@ -297,7 +297,7 @@ def advise(
     )
     if output is not None:  # before anything is printed, in case the reader stops reading
         files.write(output, advising.page(advice, queries.name))
-    console = consoles.console()
+    console = consoles.make_console()
     if json_:
         typer.echo(states.to_json(advising.content(advice)))
     else:
@@ -308,7 +308,8 @@ def advise(
 
 def scorecard(
     experiments: Annotated[
-        list[str] | None, Argument(metavar="EXPERIMENT", autocompletion=completion.experiments)
+        list[str] | None,
+        Argument(metavar="EXPERIMENT", autocompletion=complete.experiments),
     ] = None,
     stores: Annotated[Path | None, Option(metavar="DIR")] = None,
     quick: Annotated[bool, Option("--quick")] = False,
@@ -363,11 +364,11 @@ def scorecard(
     outputs = output or []
     for path in outputs:  # a file that cannot be written is refused before anything is run
         files.check(path)
-        page.content(path, cards.taken({}))
+        page.make_content(path, cards.take({}))
     part = bool(experiments) and card is None
     kept = [path for path in outputs if part and path.suffix == ".json" and path.exists()]
     before = cards.read(kept[0]) if kept else None
-    wanted = cards.judged(experiments or ())
+    wanted = cards.load_judged(experiments or ())
     folder = stores or Path("results/quick" if quick else "results")
     if card is not None:
         score = cards.read(card)
@@ -375,21 +376,21 @@ def scorecard(
             score = score.of(*(experiment.name for experiment in wanted.values()))
     else:
         if not read:
-            spec = cluster_of(cluster, allow_code=allow_code)
+            spec = load_cluster(cluster, allow_code=allow_code)
             options: dict[str, Any] = {"allow_code": allow_code, "allow_mixed": allow_mixed}
             options |= {"cluster": spec, "patience": patience}
             signal.signal(signal.SIGTERM, signal.default_int_handler)
-            for experiment in cards.quick(wanted) if quick else wanted.values():
-                with ProgressBar(consoles.console(error=True)) as bar:
+            for experiment in cards.shorten(wanted) if quick else wanted.values():
+                with ProgressBar(consoles.make_console(error=True)) as bar:
                     cards.renew(experiment, folder / experiment.name, listen=bar, **options)
         score = cards.score(list(wanted.values()), folder)
     for path in outputs:
-        files.write(path, page.content(path, before.updated(score) if before else score))
-    console = consoles.console()
+        files.write(path, page.make_content(path, before.updated(score) if before else score))
+    console = consoles.make_console()
     if format_ == "text":
-        console.print(Markdown(page.brief(score)))
+        console.print(Markdown(page.summarise(score)))
     else:
-        text = score.text() if format_ == "json" else page.markdown(score)
+        text = score.text() if format_ == "json" else page.to_markdown(score)
         console.print(text, markup=False, soft_wrap=True, end="")
     if card is None and score.unfinished:
         print_error(

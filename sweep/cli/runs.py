@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from sweep.cli import completion
+from sweep.cli import complete
 from sweep.cli.common import (
     TROUBLED,
     AllowCode,
@@ -24,7 +24,7 @@ from sweep.cli.common import (
     Store,
     Text,
     Where,
-    cluster_of,
+    load_cluster,
     print_error,
 )
 
@@ -37,7 +37,7 @@ _LARGE_BYTES = 2**20
 
 
 def list_(
-    kind: Annotated[Text, Argument(metavar="KIND", autocompletion=completion.listings)] = None,
+    kind: Annotated[Text, Argument(metavar="KIND", autocompletion=complete.listings)] = None,
     json_: AsJson = False,
 ) -> None:
     """List experiments, workloads, targets and mechanisms.
@@ -53,15 +53,15 @@ def list_(
     """
     from sweep.report import consoles, listing
 
-    listings = listing.catalog(kind)
+    listings = listing.list_entries(kind)
     if json_:
         typer.echo(json.dumps(listings, indent=2))
         return
-    console = consoles.console()
+    console = consoles.make_console()
     for title, entries in listings.items():
-        console.print(listing.table(title, entries))
+        console.print(listing.make_table(title, entries))
         console.print()
-    for trouble in listing.troubles():
+    for trouble in listing.list_troubles():
         console.print(trouble, markup=False)
 
 
@@ -86,11 +86,11 @@ def plan(
 
     loaded = load_experiment(experiment, set_ or ())
     folder = f"results/{loaded.name}" if store is None else store
-    spec = cluster_of(cluster, allow_code=allow_code)
+    spec = load_cluster(cluster, allow_code=allow_code)
     workers = planned_threads(spec) if spec else None
     planned = dry_run.plan(loaded, folder, allow_code=allow_code, workers=workers)
     machines = f"of {cluster}, as fast as this machine" if cluster else "on this machine"
-    consoles.console().print(states.planned(planned, folder, machines))
+    consoles.make_console().print(states.describe_plan(planned, folder, machines))
 
 
 def run(
@@ -114,7 +114,7 @@ def run(
 
     loaded = load_experiment(experiment, set_ or ())
     folder = f"results/{loaded.name}" if store is None else store
-    spec = cluster_of(cluster, allow_code=allow_code)
+    spec = load_cluster(cluster, allow_code=allow_code)
     work = partial(commands.run, loaded, folder, cluster=spec, patience=patience)
     _watch(folder, partial(work, allow_code=allow_code, allow_mixed=allow_mixed))
 
@@ -150,7 +150,7 @@ def rerun(
 
     if stale and where is not None:
         raise SweepError("give either --stale or --where, not both")
-    chosen, spec = STALE if stale else where, cluster_of(cluster, allow_code=allow_code)
+    chosen, spec = STALE if stale else where, load_cluster(cluster, allow_code=allow_code)
     work = partial(commands.rerun, store, chosen, cluster=spec, patience=patience)
     limited = partial(work, time_limit=time_limit)
     _watch(store, partial(limited, allow_code=allow_code, allow_mixed=allow_mixed))
@@ -173,7 +173,7 @@ def _watch(folder: str, work: "Callable[..., object]") -> None:
     # by default glibc retains freed large arrays for every thread (mallopt(3)), wasting memory
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
-    console = consoles.console(when_closed=lambda: _note_closed(folder))
+    console = consoles.make_console(when_closed=lambda: _note_closed(folder))
     no_dataset: StoreError | None = None
     with messages.ProgressBar(console) as bar:
         try:
@@ -189,15 +189,17 @@ def _watch(folder: str, work: "Callable[..., object]") -> None:
             formats.show_store(dataset, experiment, folder, console, Wanted(spread="none"))
         except StoreError as error:
             no_dataset = error
-    console.print(f"{messages.counts(last.statuses)} in {messages.duration(last.seconds)}")
+    console.print(
+        f"{messages.format_counts(last.statuses)} in {messages.format_duration(last.seconds)}"
+    )
     if no_dataset is None:
         console.print(f"dataset: {store.dataset.path}", markup=False)
     else:
         print_error(f"warning: {no_dataset}")
-    remaining = messages.remaining(last, folder)
+    remaining = messages.describe_remaining(last, folder)
     for line in remaining:
         console.print(line, markup=False)
-    if other := states.other_code(last.of_other_code, last.statuses, folder):
+    if other := states.describe_other_code(last.of_other_code, last.statuses, folder):
         console.print(other, markup=False)
     if remaining or no_dataset:
         raise typer.Exit(TROUBLED)

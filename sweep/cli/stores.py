@@ -42,18 +42,18 @@ def status(
     from sweep.report import consoles, states
     from sweep.runner.status import status as status_of
 
-    console = consoles.console()
-    state = _watched(store, console, as_json=json_) if watch else status_of(store)
+    console = consoles.make_console()
+    state = _watch(store, console, as_json=json_) if watch else status_of(store)
     if json_:
         typer.echo(states.status_json(state, indent=None if watch else 2))
     else:
-        console.print(states.store_status(state))
-        for line in states.troubles(state.troubles) if errors else ():
+        console.print(states.describe_status(state))
+        for line in states.describe_troubles(state.troubles) if errors else ():
             console.print(line)
     raise typer.Exit(OK if state.healthy else TROUBLED)
 
 
-def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
+def _watch(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
     """Show a store's state repeatedly until no run is in progress; return the last state."""
     from rich.live import Live
 
@@ -70,7 +70,7 @@ def _watched(store: str, console: "Console", *, as_json: bool) -> "StoreStatus":
             if as_json:
                 typer.echo(states.status_json(state, indent=None))
             elif console.is_terminal:
-                shown.update(states.store_status(state), refresh=True)
+                shown.update(states.describe_status(state), refresh=True)
             time.sleep(max(_PAUSE_SECONDS, _PAUSE_SHARE * took))
 
 
@@ -103,15 +103,15 @@ def logs(
         raise SweepError("give either CELL or --where, not both")
     if cell is None and where is None:
         content = list(log.lines(open_(store).path))
-        lines = states.logged(content)
+        lines = states.describe_log(content)
     else:
         found = histories(store, cell or "", where)
         content = list(map(states.history_content, found))
-        lines = chain.from_iterable(map(states.history, found))
+        lines = chain.from_iterable(map(states.describe_history, found))
     if json_:
         typer.echo(states.to_json(content))
         return
-    console = consoles.console()
+    console = consoles.make_console()
     for line in lines:
         console.print(line, soft_wrap=True)
 

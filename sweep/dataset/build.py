@@ -11,7 +11,7 @@ import xarray as xr
 import zarr
 from numpy.typing import NDArray
 
-from sweep.dataset.derivation import Table, Values
+from sweep.dataset.derivation import Derivation, Values
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import Experiment
 from sweep.experiment.variables import BUDGETS, described
@@ -52,7 +52,7 @@ def derived(
 
 def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
     """Build the dataset of one grid; large variables are computed only when `files` writes them."""
-    table = Table(grid, ledger, experiment)
+    table = Derivation(grid, ledger, experiment)
     rows, numbers = table.rows, table.numbers()
     dims = tuple(axis.name for axis in grid.axes)
     cells = np.full([len(axis.values) for axis in grid.axes], -1, dtype=np.int32)

@@ -27,7 +27,7 @@ _REPORTED = ("iterations", "converged")
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Derivation:
     """Computes the numeric variables of one grid's cells from their results in the ledger."""
 
     grid: Grid

@@ -15,7 +15,7 @@ from sweep.errors import SweepError
 from sweep.report import drawing, output
 from sweep.report.drawing import Line, Panel
 from sweep.report.messages import counted
-from sweep.report.tables import Table
+from sweep.report.tables import ResultTable
 from workloads.queries import domain_of, from_queries, usual_queries
 
 MOST_FURTHER = 2000
@@ -69,21 +69,21 @@ _MOST_TIMES = 1000
 _MOST_DRAWN = 12
 
 
-def sections(advice: Advice) -> dict[str, Table]:
+def sections(advice: Advice) -> dict[str, ResultTable]:
     """Return the sections of the advice by name, in reading order.
 
     A section has a title, sentences (the table's notes) and a table. The table of the first section
     is empty. A section without sentences is left out.
     """
     helpers = {"number": _number, "percent": _percent, "counted": counted, "finite": np.isfinite}
-    text = output.blocks("advice.j2", advice=advice, **helpers)
+    text = output.render_blocks("advice.j2", advice=advice, **helpers)
     parts = {}
     for name, columns in _texts(advice).items():
         shown = pd.DataFrame({column: list(texts) for column, texts in columns.items()})
         title, *sentences = text[name]
         if sentences:
             indexed = shown.set_index(list(columns)[:1]) if columns else shown
-            parts[name] = Table(title, pd.DataFrame(), indexed, tuple(sentences))
+            parts[name] = ResultTable(title, pd.DataFrame(), indexed, tuple(sentences))
     return parts
 
 
@@ -94,7 +94,7 @@ def page(advice: Advice, title: str) -> str:
         content["picture"] = _picture(advice).address()
     except SweepError as error:
         content["undrawn"] = str(error)
-    return output.rendered("advice.html", **content)
+    return output.render("advice.html", **content)
 
 
 def _picture(advice: Advice) -> drawing.Picture:
@@ -110,7 +110,7 @@ def _picture(advice: Advice) -> drawing.Picture:
         names = [shorten(name, 32, placeholder=" ...") for name, _ in found[:_MOST_DRAWN]]
         line = Line("", range(len(ys)), ys, dots=True)
         panels += [Panel("", [line], {"ylabel": what}, names)] if ys else []
-    return drawing.picture("advice", panels, size=(9.0, 4.5), digits=3)
+    return drawing.draw("advice", panels, size=(9.0, 4.5), digits=3)
 
 
 def content(advice: Advice) -> dict[str, Any]:

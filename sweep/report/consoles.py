@@ -58,16 +58,16 @@ class Terminal(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
-        """Yield the segments of a renderable, with their texts `escaped`."""
+        """Yield the segments of a renderable, with their texts `escape`."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=escaped(segment.text))
+            yield segment if segment.control else segment._replace(text=escape(segment.text))
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Render a text with markup; the text is `escaped` first, before its width is measured."""
-        return super().render_str(escaped(text), **options)
+        """Render a text with markup; the text is `escape` first, before its width is measured."""
+        return super().render_str(escape(text), **options)
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Replace control characters and other unprintable characters with escape sequences.
 
     Newlines, tabs and no-break spaces are not replaced.
@@ -80,13 +80,13 @@ def escaped(text: str) -> str:
     )
 
 
-def sentence(text: str) -> str:
+def shorten(text: str) -> str:
     """Return the escaped text; the middle of a very long text is left out."""
-    shown, half = escaped(text), _LONGEST_SENTENCE // 2
+    shown, half = escape(text), _LONGEST_SENTENCE // 2
     return shown if len(shown) <= 2 * half else f"{shown[:half]} [...] {shown[-half:]}"
 
 
-def console(*, when_closed: Callable[[], None] | None = None, error: bool = False) -> Console:
+def make_console(*, when_closed: Callable[[], None] | None = None, error: bool = False) -> Console:
     """Return a console as wide as the terminal or, if there is none, wide enough for most tables.
 
     The console has a least width because some terminals report a width of 0.

@@ -189,7 +189,7 @@ class Picture:
             "svg": {"Description": text, "Date": None},
         }
         stream = io.BytesIO()
-        with _look():
+        with _use_look():
             self.figure.savefig(
                 stream, format=form, dpi=200, metadata={"Title": self.title, **metadata[form]}
             )
@@ -215,7 +215,7 @@ def check_installed() -> None:
         ) from None
 
 
-def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]]:
+def choose_files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]]:
     """Return every picture with the path of its file.
 
     The path is ``place`` or, if ``place`` is a folder, that of a PDF file in this folder.
@@ -236,14 +236,14 @@ def files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]
     return [(pictures[0], place)]
 
 
-def _look() -> AbstractContextManager[None]:
+def _use_look() -> AbstractContextManager[None]:
     check_installed()
     from matplotlib import style
 
     return style.context(["default", "sweep.report.look"])
 
 
-def picture(
+def draw(
     name: str,
     panels: Sequence[Panel],
     *,
@@ -282,7 +282,7 @@ def picture(
                 f"it would have {number} {what}; expected at most {_MOST[what]}: choose cells with "
                 "--where"
             )
-    with _look():
+    with _use_look():
         from matplotlib.figure import Figure
 
         columns = min(len(panels), 2 if len(panels) in (2, 4) else 3)
@@ -292,16 +292,16 @@ def picture(
         figure = Figure(figsize=size or (width, 0.5 + height * rows), layout="constrained")
         places = list(figure.subplots(rows, columns, squeeze=False, sharey=share_y).flat)
         styles = _Styles(
-            styles_of([*series, *(line.series for line in lines)]),
+            choose_styles([*series, *(line.series for line in lines)]),
             list(dict.fromkeys(line.variant for line in lines if line.variant != PRINTED)),
         )
         for axes, panel in zip(places, panels, strict=False):
             _draw(axes, panel, styles)
-            _finish(axes, digits)
+            _set_ticks(axes, digits)
         for axes in places[len(panels) :]:
             axes.set_axis_off()
-        figure.suptitle(_wrapped(title, figure.get_figwidth()), fontsize=10, x=0.01, ha="left")
-        _set_around(figure, styles.legend(lines), " ".join(notes), size)
+        figure.suptitle(_wrap(title, figure.get_figwidth()), fontsize=10, x=0.01, ha="left")
+        _place_legend(figure, styles.legend(lines), " ".join(notes), size)
         figure.draw_without_rendering()  # gives axes and labels their places
         upright = [panel.image is None and panel.ticks for panel in panels]
         for axes, names in zip(places, upright, strict=False):
@@ -353,7 +353,7 @@ class _Styles:
         return entries if len(entries) > 1 else {}
 
 
-def styles_of(series: Iterable[str]) -> dict[str, int]:
+def choose_styles(series: Iterable[str]) -> dict[str, int]:
     """Map each series to the index of its style.
 
     A mechanism of `_MECHANISMS` has a fixed style. Any other mechanism takes the first unused of
@@ -401,7 +401,7 @@ def _draw(axes: "Axes", panel: Panel, styles: _Styles) -> None:
         axis.set_ticks(range(len(panel.ticks)), list(panel.ticks), parse_math=False)
 
 
-def _set_around(
+def _place_legend(
     figure: "Figure",
     entries: "Mapping[str, Line2D]",
     notes: str,
@@ -418,13 +418,13 @@ def _set_around(
         If the notes and the legend leave no room for panels.
     """
     width, height = figure.get_size_inches()
-    text = figure.supxlabel(_wrapped(notes, width), x=0.01, y=0.0, ha="left", va="bottom")
+    text = figure.supxlabel(_wrap(notes, width), x=0.01, y=0.0, ha="left", va="bottom")
     text.set_fontsize(7)
     inch = 1 / figure.dpi
     below = text.get_window_extent().height * inch + _MARGIN if notes else 0.0
     right, anchor = 1.0, below
     if entries:
-        legend = _legend(figure, entries, 1)
+        legend = _add_legend(figure, entries, 1)
         box = legend.get_window_extent()
         if box.width * inch <= _LEGEND_SHARE * width and box.height * inch <= height - below:
             right -= box.width * inch / width
@@ -432,7 +432,7 @@ def _set_around(
         else:  # in as many columns as the figure is wide
             for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
                 legend.remove()
-                legend = _legend(figure, entries, columns)
+                legend = _add_legend(figure, entries, columns)
                 if legend.get_window_extent().width * inch <= width:
                     break
             below += legend.get_window_extent().height * inch + _MARGIN
@@ -450,7 +450,7 @@ def _set_around(
     engine.set(rect=(0.0, below / height, right, 1.0 - below / height))
 
 
-def _legend(figure: "Figure", entries: "Mapping[str, Line2D]", columns: int) -> "Legend":
+def _add_legend(figure: "Figure", entries: "Mapping[str, Line2D]", columns: int) -> "Legend":
     labels = [textwrap.fill(label, _LEGEND_CHARACTERS) for label in entries]
     return figure.legend(
         list(entries.values()),
@@ -460,12 +460,12 @@ def _legend(figure: "Figure", entries: "Mapping[str, Line2D]", columns: int) -> 
     )
 
 
-def _finish(axes: "Axes", digits: int) -> None:
+def _set_ticks(axes: "Axes", digits: int) -> None:
     """Wrap the labels of both axes, and place ticks where a panel has not set its own."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator
 
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_label_text(_wrapped(axis.get_label_text(), 4.2))
+        axis.set_label_text(_wrap(axis.get_label_text(), 4.2))
         low, high = axis.get_view_interval()
         if axis.get_scale() == "log" and high / low < _ONE_DECADE:
             axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -473,20 +473,20 @@ def _finish(axes: "Axes", digits: int) -> None:
             axis.set_minor_formatter("")
     if not isinstance(axes.xaxis.get_major_locator(), FixedLocator):
         values = sorted({float(x) for line in axes.lines for x in np.asarray(line.get_xdata())})
-        if ticks := _ticks(values, log=axes.get_xscale() == "log"):
+        if ticks := _choose_ticks(values, log=axes.get_xscale() == "log"):
             exact = {x: label_text(x) for x in ticks if x.is_integer()}
             axes.set_xticks(ticks, [exact.get(x, f"{x:.{digits}g}") for x in ticks])
             axes.set_xticks([], minor=True)
 
 
-def _ticks(values: Sequence[float], *, log: bool) -> list[float]:
+def _choose_ticks(values: Sequence[float], *, log: bool) -> list[float]:
     """Return the values at which ticks are drawn; if there are many values, an empty list."""
     if len(values) > (_FEW_VALUES if log else 2):
         return []
     return [value for value in values if value > 0.0 or not log]
 
 
-def _labelled(axis: "Axis") -> "dict[float, Text]":
+def _find_labels(axis: "Axis") -> "dict[float, Text]":
     """Return the labels of the ticks that an axis shows, by the ticks' places.
 
     There are none if a shared axis shows them elsewhere.
@@ -496,7 +496,7 @@ def _labelled(axis: "Axis") -> "dict[float, Text]":
     return {at: label for at, label in ticks if low <= at <= high and label.get_text()}
 
 
-def _apart(labels: "Mapping[float, Text]") -> dict[float, str]:
+def _drop_touching(labels: "Mapping[float, Text]") -> dict[float, str]:
     """Return the labels that remain if, from the last one on, those that touch a later one go.
 
     The figure must have been drawn before, if only without rendering.
@@ -512,8 +512,8 @@ def _apart(labels: "Mapping[float, Text]") -> dict[float, str]:
 
 def _turn_names(axis: "Axis", names: Sequence[str], inches: float) -> None:
     """Turn the names along a horizontal axis of this length if they would touch."""
-    labels = _labelled(axis)
-    if len(_apart(labels)) < len(labels):
+    labels = _find_labels(axis)
+    if len(_drop_touching(labels)) < len(labels):
         # two turned lines of text are as far apart as the sine of the angle times two ticks
         room = 72 * inches / len(names) * math.sin(math.radians(_TURN))
         high = float(next(iter(labels.values())).get_fontsize())
@@ -525,12 +525,12 @@ def _turn_names(axis: "Axis", names: Sequence[str], inches: float) -> None:
 
 def _thin_out(axis: "Axis") -> None:
     """Leave out ticks whose labels would touch those of larger numbers."""
-    labels = _labelled(axis)
-    kept = _apart(labels)
+    labels = _find_labels(axis)
+    kept = _drop_touching(labels)
     if len(kept) < len(labels):
         axis.set_ticks(list(kept), list(kept.values()))
 
 
-def _wrapped(text: str, inches: float) -> str:
+def _wrap(text: str, inches: float) -> str:
     """Wrap a text of font size 10 to a width in inches, and escape its dollar signs."""
     return "\n".join(textwrap.wrap(text.replace("$", r"\$"), max(int(inches * 14), 20)))

@@ -62,7 +62,7 @@ class _Source:
     store: Location | None
 
 
-def names(experiment: Experiment) -> list[str]:
+def list_names(experiment: Experiment) -> list[str]:
     """Return the names of the figures that the experiment declares, then those of `STANDARD`."""
     return [*declared(experiment), *STANDARD]
 
@@ -74,7 +74,7 @@ def declared(experiment: Experiment) -> dict[str, Figure]:
     }
 
 
-def by_default(results: Results, experiment: Experiment) -> list[str]:
+def choose_default(results: Results, experiment: Experiment) -> list[str]:
     """Return the names of the figures to draw if the user does not name one.
 
     These are all figures that the experiment declares or, if it declares none, a standard figure.
@@ -83,7 +83,7 @@ def by_default(results: Results, experiment: Experiment) -> list[str]:
     return list(declared(experiment)) or ["ratio" if has else "utility"]
 
 
-def pictures(
+def draw(
     results: Results,
     experiment: Experiment,
     name: str,
@@ -103,7 +103,7 @@ def pictures(
     SweepError
         If there is no such figure, or no group can show it.
     """
-    own, known = declared(experiment), names(experiment)
+    own, known = declared(experiment), list_names(experiment)
     if name not in known:
         raise SweepError(f"there is no figure {name!r}; {nearest(name, known)}")
     written = dict(own[name]) if name in own else STANDARD[name]
@@ -112,13 +112,13 @@ def pictures(
         key: given.pop(key) for key in ("title", "size", "digits") if key in given
     }
     options = {**written, **given}
-    draw, uses = _of_variable, ["variable", "x", "hue", "panels", "log"]
+    draw, uses = _draw_variable, ["variable", "x", "hue", "panels", "log"]
     if options["variable"] in _OF_ARRAYS:
-        draw, uses = _of_arrays, []
+        draw, uses = _draw_arrays, []
     elif written is STANDARD["privacy"]:
-        draw, uses = _privacy, ["hue"]
+        draw, uses = _draw_privacy, ["hue"]
     elif written is STANDARD["scaling"]:
-        draw, uses = _scaling, ["x", "hue"]
+        draw, uses = _draw_scaling, ["x", "hue"]
     if unused := given.keys() - {"where", "group", *uses}:
         raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
     groups = reading.groups(results, options.get("group"))
@@ -127,13 +127,13 @@ def pictures(
         stem, prefix = (name, "") if len(groups) == 1 else (f"{name}-{label}", f"{label}: ")
         try:
             guessed = "x" in uses and "x" not in written
-            axes = _chosen_axes(data, options) if guessed else {}
+            axes = _choose_axes(data, options) if guessed else {}
             figure = Figure.model_construct(**{**written, **axes, **given})
             source = _Source(data, label, experiment, store)
             title, panels, notes = draw(source, figure)
             shown = {"title": prefix + title, "share_y": bool(figure.panels), **look}
-            shown |= {"notes": notes, "facts": facts, "series": _all_series(data, figure.hue)}
-            drawn.append(drawing.picture(stem, panels, **shown))
+            shown |= {"notes": notes, "facts": facts, "series": _list_series(data, figure.hue)}
+            drawn.append(drawing.draw(stem, panels, **shown))
         except SweepError as error:
             troubles.append(error)
     if not drawn:
@@ -141,7 +141,7 @@ def pictures(
     return drawn
 
 
-def _all_series(data: xr.Dataset, axis: str) -> list[str]:
+def _list_series(data: xr.Dataset, axis: str) -> list[str]:
     """Return the series that figures of a group have if their lines differ by the labels of axis.
 
     With all of them, a series has the same style in every figure, whatever cells are chosen.
@@ -150,7 +150,7 @@ def _all_series(data: xr.Dataset, axis: str) -> list[str]:
     return place_texts(pd.DataFrame({axis: labels}), [axis])
 
 
-def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]:
+def _choose_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return default axes for a standard figure: the longest numeric axis is horizontal.
 
     That axis is logarithmic if its labels are positive and differ by a factor of at least
@@ -171,21 +171,21 @@ def _chosen_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]
     return {"x": x, "log": log} | ({"hue": ""} if x == "mechanism" else {})
 
 
-def _of_variable(source: _Source, figure: Figure) -> _Drawn:
+def _draw_variable(source: _Source, figure: Figure) -> _Drawn:
     """Draw a variable against a coordinate, or against the size of the problems.
 
     The names of lines include the labels of all further coordinates that vary. A single panel also
     shows the published numbers, as points in the colours of the lines.
     """
     data = source.data
-    data = _with_coordinate(data, figure.x) if figure.x in SIZES else data
+    data = _add_coordinate(data, figure.x) if figure.x in SIZES else data
     cells = frames.where(frames.long(data, figure.variable), figure.where)
     axes = tuple(axis for axis in (figure.panels, figure.hue) if axis)
-    rows = tables.rows_of(data, cells, axes, figure.x)
+    rows = tables.choose_rows(data, cells, axes, figure.x)
     along = [str(dim) for dim in data[figure.x].dims if dim in cells and dim not in axes]
     by = [axis for axis in rows if axis not in along]
     points = dict.fromkeys([*by, figure.x, *along])
-    entries = tables.summarised(cells, figure.variable, list(points))
+    entries = tables.summarise(cells, figure.variable, list(points))
     has = entries["mean"].notna()
     if not has.any():
         raise SweepError(f"no cell has a number for {figure.variable!r}")
@@ -195,9 +195,9 @@ def _of_variable(source: _Source, figure: Figure) -> _Drawn:
         ticks = list(dict.fromkeys(over[has]))
         over = over.map({text: at for at, text in enumerate(ticks)})
     rest = [axis for axis in by if axis != figure.panels]
-    entries = entries.assign(over=over, **_line_names(entries, rest))
+    entries = entries.assign(over=over, **_name_lines(entries, rest))
     log = {axis for axis in figure.log if axis == "y" or not ticks}
-    options = {"xlabel": _named(data, figure.x), "ylabel": _named(data, figure.variable)}
+    options = {"xlabel": _label_axis(data, figure.x), "ylabel": _label_axis(data, figure.variable)}
     options |= {f"{axis}scale": "log" for axis in log}
     panels = []
     for label, part in entries.groupby(figure.panels or (lambda _: ""), sort=False):
@@ -213,13 +213,15 @@ def _of_variable(source: _Source, figure: Figure) -> _Drawn:
         if part["mean"].notna().any():
             panels.append(Panel(title, lines, options, ticks))
     if len(panels) == 1 and not ticks:
-        panels[0].lines.extend(_printed(source, figure, [line.label for line in panels[0].lines]))
-    meant = tables.meaning(data, figure.variable)
+        panels[0].lines.extend(
+            _find_published(source, figure, [line.label for line in panels[0].lines])
+        )
+    meant = tables.describe(data, figure.variable)
     title = figure.title or f"{meant[:1].upper()}{meant[1:]}"
-    return title, panels, _notes(entries, figure.x, log)
+    return title, panels, _write_notes(entries, figure.x, log)
 
 
-def _printed(source: _Source, figure: Figure, labels: Sequence[str]) -> Iterator[Line]:
+def _find_published(source: _Source, figure: Figure, labels: Sequence[str]) -> Iterator[Line]:
     """Yield the numbers of papers and closed forms for the lines with these labels, as points."""
     printed: dict[str, dict[Any, float]] = {}
     for table in (*source.experiment.published, *source.experiment.closed_form):
@@ -233,7 +235,7 @@ def _printed(source: _Source, figure: Figure, labels: Sequence[str]) -> Iterator
             yield Line(label, x, y, dots=True, variant=PRINTED)
 
 
-def _notes(entries: pd.DataFrame, x: str, log: Collection[str]) -> list[str]:
+def _write_notes(entries: pd.DataFrame, x: str, log: Collection[str]) -> list[str]:
     """Return sentences on missing points, on hidden points, and on means over replicates."""
     known, missing = (entries[entries["mean"].notna() == has] for has in (True, False))
     notes = []
@@ -263,12 +265,12 @@ def _notes(entries: pd.DataFrame, x: str, log: Collection[str]) -> list[str]:
     return notes
 
 
-def _privacy(source: _Source, figure: Figure) -> _Drawn:
+def _draw_privacy(source: _Source, figure: Figure) -> _Drawn:
     """Draw, against δ, the least ε at which each Gaussian mechanism meets the targets."""
     cells = frames.where(frames.long(source.data, figure.variable), figure.where)
-    by = tables.rows_of(source.data, cells, (figure.hue,))
-    entries = tables.summarised(cells, figure.variable, by)
-    entries = entries.assign(**_line_names(entries, by), δ="any δ")
+    by = tables.choose_rows(source.data, cells, (figure.hue,))
+    entries = tables.summarise(cells, figure.variable, by)
+    entries = entries.assign(**_name_lines(entries, by), δ="any δ")
     known = entries[entries["mean"].notna()]
     if known.empty:
         raise SweepError("no such cell has a privacy cost yet")
@@ -281,12 +283,12 @@ def _privacy(source: _Source, figure: Figure) -> _Drawn:
         )
     ]
     options = {"xlabel": "δ", "xscale": "log", "ylabel": "ε"}
-    return figure.title, [Panel("", lines, options)], _notes(entries, "δ", ())
+    return figure.title, [Panel("", lines, options)], _write_notes(entries, "δ", ())
 
 
-def _scaling(source: _Source, figure: Figure) -> _Drawn:
+def _draw_scaling(source: _Source, figure: Figure) -> _Drawn:
     """Draw run time and gap against an axis; a note has the fitted slopes of the run times."""
-    title, panels, notes = _of_variable(source, figure)
+    title, panels, notes = _draw_variable(source, figure)
     slopes = [
         f"{line.label} {np.polyfit(np.log(line.x), np.log(line.y), 1)[0]:.1f}"
         for line in panels[0].lines
@@ -294,13 +296,13 @@ def _scaling(source: _Source, figure: Figure) -> _Drawn:
     ]
     notes += [f"Slopes of run times: {'; '.join(slopes)}."] if slopes else []
     if "gap" in source.data and np.nanmax(source.data["gap"].to_numpy(), initial=0.0) > 0:
-        _, gap, more = _of_variable(source, figure.model_copy(update={"variable": "gap"}))
+        _, gap, more = _draw_variable(source, figure.model_copy(update={"variable": "gap"}))
         panels, title = [*panels, *gap], f"{title} and gap against {figure.x}"
         notes += [f"Gap: {note}" for note in more if note not in notes]
     return title, panels, notes
 
 
-def _line_names(points: pd.DataFrame, by: Sequence[str]) -> dict[str, list[str]]:
+def _name_lines(points: pd.DataFrame, by: Sequence[str]) -> dict[str, list[str]]:
     """Return, for every point, the ``series`` and the ``variant`` of the line that it lies on.
 
     The series is its label on the first axis in ``by``, the variant its labels on the other axes
@@ -310,7 +312,7 @@ def _line_names(points: pd.DataFrame, by: Sequence[str]) -> dict[str, list[str]]
     return {"series": place_texts(points, by[:1]), "variant": place_texts(points, several)}
 
 
-def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:
+def _add_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:
     """Return the dataset, with a variable turned into a coordinate of the axis on which it varies.
 
     Raises SweepError if the variable varies along several axes.
@@ -327,7 +329,7 @@ def _with_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:
     )
 
 
-def _named(data: xr.Dataset, name: str) -> str:
+def _label_axis(data: xr.Dataset, name: str) -> str:
     """Return the label of an axis: the variable's name and its units."""
     units = data[name].attrs.get("units", "1")
     shown = name.removesuffix("_s").replace("_", " ")
@@ -344,7 +346,7 @@ class _Kept:
     values: NDArray[np.float64]
 
 
-def _of_arrays(source: _Source, figure: Figure) -> _Drawn:
+def _draw_arrays(source: _Source, figure: Figure) -> _Drawn:
     """Draw the stored arrays named ``figure.variable`` of the cells of the first replicate."""
     data, store, array = source.data, source.store, figure.variable
     if store is None:
@@ -357,7 +359,7 @@ def _of_arrays(source: _Source, figure: Figure) -> _Drawn:
     if "replicate" in ok:
         ok = ok[ok["replicate"] == ok["replicate"].min()]
     axes = (str(dim) for dim in data["status"].dims if dim not in ("mechanism", "replicate"))
-    named = _line_names(ok, ["mechanism", *axes]).values()
+    named = _name_lines(ok, ["mechanism", *axes]).values()
     found = list[_Kept]()
     for series, variant, cell, solve in zip(*named, ok["cell"], ok["solve"], strict=True):
         if arrays.file(store, solve).is_file():
@@ -375,11 +377,11 @@ def _of_arrays(source: _Source, figure: Figure) -> _Drawn:
     return figure.title or array, _OF_ARRAYS[array](found, store), []
 
 
-def _variances(found: Sequence[_Kept], store: Location) -> list[Panel]:
+def _draw_variances(found: Sequence[_Kept], store: Location) -> list[Panel]:
     """Plot the variance of every query against its target; points below the diagonal have slack."""
     cells, lines = of_store(store).cells, []
     for one in found:
-        x, y = np.unique(np.array([_targets(cells.of_id(one.cell)), one.values]), axis=1)
+        x, y = np.unique(np.array([_make_targets(cells.of_id(one.cell)), one.values]), axis=1)
         lines.append(Line(one.series, x, y, dots=True, variant=one.variant))
     targets = np.concatenate([line.x for line in lines])
     ends = [targets.min(), targets.max()]
@@ -388,7 +390,7 @@ def _variances(found: Sequence[_Kept], store: Location) -> list[Panel]:
     return [Panel("", lines, {**labels, "xscale": "log", "yscale": "log"})]
 
 
-def _targets(cell: Any) -> NDArray[np.float64]:
+def _make_targets(cell: Any) -> NDArray[np.float64]:
     """Return the targets of a cell's queries, computed again from the cell's parameters."""
     if workloads.families()[cell.workload.name].runs_code:
         raise SweepError(
@@ -399,14 +401,14 @@ def _targets(cell: Any) -> NDArray[np.float64]:
     return np.asarray(targets, dtype=np.float64)
 
 
-def _profile(found: Sequence[_Kept], store: Location) -> list[Panel]:
+def _draw_profile(found: Sequence[_Kept], store: Location) -> list[Panel]:
     """Draw a heat map with a row for every cell of the grid; shorter rows end earlier."""
     rows = [pd.Series(one.values / one.values.max()) for one in found]
     names = [drawing.line_label(one.series, one.variant) for one in found]
     return [Panel("", [], {"xlabel": "domain cell"}, names, pd.DataFrame(rows).to_numpy())]
 
 
-def _covariance(found: Sequence[_Kept], store: Location) -> list[Panel]:
+def _draw_covariances(found: Sequence[_Kept], store: Location) -> list[Panel]:
     labels = {"xlabel": "basis query", "ylabel": "basis query"}
     return [
         Panel(drawing.line_label(one.series, one.variant), [], labels, image=one.values)
@@ -414,7 +416,7 @@ def _covariance(found: Sequence[_Kept], store: Location) -> list[Panel]:
     ]
 
 
-def _in_order(found: Sequence[_Kept], store: Location, x: str, y: str) -> list[Panel]:
+def _draw_in_order(found: Sequence[_Kept], store: Location, x: str, y: str) -> list[Panel]:
     """Draw the numbers of each array in their order; ``x`` and ``y`` are the labels of the axes."""
     lines = [
         Line(one.series, np.arange(float(one.values.size)), one.values, variant=one.variant)
@@ -424,7 +426,7 @@ def _in_order(found: Sequence[_Kept], store: Location, x: str, y: str) -> list[P
     return [Panel("", lines, {"xlabel": x, "ylabel": y, "yscale": scale})]
 
 
-def _regions(found: Sequence[_Kept], store: Location) -> list[Panel]:
+def _draw_regions(found: Sequence[_Kept], store: Location) -> list[Panel]:
     """Draw the edges of the polytopes that priors span, projected to the first two probabilities.
 
     Priors whose labels differ only in ``prior`` span one polytope.
@@ -442,12 +444,12 @@ def _regions(found: Sequence[_Kept], store: Location) -> list[Panel]:
 
 
 _OF_ARRAYS: Mapping[str, Callable[[Sequence[_Kept], Location], list[Panel]]] = {
-    "query_variances": _variances,
-    "privacy_profile": _profile,
-    "covariance": _covariance,
-    "density": partial(_in_order, x="noise: % of the box, from its lower end", y="density"),
-    "trace_objective": partial(_in_order, x="iteration", y="objective"),
-    "trace_gradient_norm": partial(_in_order, x="iteration", y="norm of the gradient"),
-    "prior": _regions,
+    "query_variances": _draw_variances,
+    "privacy_profile": _draw_profile,
+    "covariance": _draw_covariances,
+    "density": partial(_draw_in_order, x="noise: % of the box, from its lower end", y="density"),
+    "trace_objective": partial(_draw_in_order, x="iteration", y="objective"),
+    "trace_gradient_norm": partial(_draw_in_order, x="iteration", y="norm of the gradient"),
+    "prior": _draw_regions,
 }
 """The functions that draw stored arrays, by the array's name."""

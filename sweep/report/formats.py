@@ -20,7 +20,7 @@ from sweep.dataset.reading import Results
 from sweep.errors import command
 from sweep.experiment.schema import Experiment
 from sweep.report import consoles, output, tables
-from sweep.report.tables import Table, Wanted, claims, number_tables
+from sweep.report.tables import ResultTable, Wanted, make_claims_table, make_number_tables
 from sweep.scorecard.numbers import Verdict
 from sweep.store.records import TROUBLED, Status
 
@@ -65,11 +65,11 @@ _LABEL = 40
 """A table's LaTeX label that has more characters than this is cut after a word."""
 
 
-def markdown(tables: Sequence[Table]) -> str:
+def to_markdown(tables: Sequence[ResultTable]) -> str:
     """Return the tables in GitHub's Markdown, with numbers aligned right."""
     parts = []
     for table in tables:
-        flat = _flat(table).map(lambda text: text.translate(_MARKDOWN))
+        flat = _flatten(table).map(lambda text: text.translate(_MARKDOWN))
         flat.columns = [name.translate(_MARKDOWN) for name in flat.columns]
         right = ["left"] * table.shown.index.nlevels + ["right"] * len(table.shown.columns)
         written = flat.to_markdown(index=False, disable_numparse=True, colalign=right)
@@ -78,16 +78,16 @@ def markdown(tables: Sequence[Table]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def latex(tables: Sequence[Table]) -> str:
+def to_latex(tables: Sequence[ResultTable]) -> str:
     """Return a LaTeX file to include in a document, with a ``table`` environment for each table.
 
     The document must load the packages array, booktabs and graphicx. Wide tables, and tables that
     contain sentences, span both text columns of a two-column page.
     """
-    return output.rendered("tables.tex", tables=[_latex(table) for table in tables])
+    return output.render("tables.tex", tables=[_split(table) for table in tables])
 
 
-def csv(tables: Sequence[Table]) -> str:
+def to_csv(tables: Sequence[ResultTable]) -> str:
     """Return the tables as CSV: a line for every number, with its labels, spread and state.
 
     If the only table is that of claims, the CSV has a line for every claim.
@@ -97,12 +97,12 @@ def csv(tables: Sequence[Table]) -> str:
     return pd.concat(numbers or all_entries).to_csv() if tables else "\n"
 
 
-def html(tables: Sequence[Table]) -> str:
+def to_html(tables: Sequence[ResultTable]) -> str:
     """Return an HTML page with only the tables, without styles or scripts."""
-    return output.rendered("tables.html", tables=tables)
+    return output.render("tables.html", tables=tables)
 
 
-def to_json(tables: Sequence[Table]) -> str:
+def to_json(tables: Sequence[ResultTable]) -> str:
     """Return JSON with every table's ``title``, ``notes`` and ``entries``; NaN becomes null."""
     listed = [
         {"title": table.title, "notes": table.notes, "entries": table.entries.to_dict("records")}
@@ -112,30 +112,30 @@ def to_json(tables: Sequence[Table]) -> str:
     return json.dumps(content, ensure_ascii=False, indent=2) + "\n"
 
 
-RENDERERS: Mapping[str, Callable[[Sequence[Table]], str]] = {
-    "markdown": markdown,
-    "latex": latex,
-    "csv": csv,
-    "html": html,
+RENDERERS: Mapping[str, Callable[[Sequence[ResultTable]], str]] = {
+    "markdown": to_markdown,
+    "latex": to_latex,
+    "csv": to_csv,
+    "html": to_html,
     "json": to_json,
 }
 """For each format except the terminal's, the function that returns tables in that format."""
 
 
-def _flat(table: Table) -> pd.DataFrame:
+def _flatten(table: ResultTable) -> pd.DataFrame:
     """Return the texts of a table, with the labels of its rows as the first columns."""
     names = [str(name or "") for name in table.shown.index.names]
     return table.shown.rename_axis(names).reset_index(allow_duplicates=True)
 
 
-def _latex(table: Table) -> dict[str, Any]:
+def _split(table: ResultTable) -> dict[str, Any]:
     """Return the parts of a table that the template ``tables.tex`` expects."""
-    flat = _flat(table)
+    flat = _flatten(table)
     widths = [max(map(len, (str(name), *texts))) for name, texts in flat.items()]
     sentences = max(widths, default=0) > _SENTENCE
     wide = sum(widths) + _BESIDE * (len(widths) - 1) > _COLUMN
-    flat = flat.map(_in_latex)
-    flat.columns = [_in_latex(name) for name in flat.columns]
+    flat = flat.map(_escape)
+    flat.columns = [_escape(name) for name in flat.columns]
     labels = table.shown.index.nlevels
     numbers = len(flat.columns) - labels
     form = "l" * labels + "r" * numbers
@@ -149,13 +149,13 @@ def _latex(table: Table) -> dict[str, Any]:
     return {
         "label": "tab:" + shorten(words, _LABEL, placeholder="").replace(" ", "-"),
         "environment": "table*" if wide else "table",
-        "caption": _in_latex(caption),
+        "caption": _escape(caption),
         "tabular": flat.style.hide(axis="index").to_latex(hrules=True, column_format=form),
-        "notes": [_in_latex(note) for note in table.notes],
+        "notes": [_escape(note) for note in table.notes],
     }
 
 
-def _in_latex(text: str) -> str:
+def _escape(text: str) -> str:
     """Escape LaTeX's special characters, and write Greek letters in math mode."""
     return _IN_LATEX.sub(lambda found: _LATEX[found[0]], text)
 
@@ -171,7 +171,7 @@ _LONG = 40
 """A column wraps on the terminal if one of its texts is wider than this, in characters."""
 
 
-def show(tables: Sequence[Table], console: Console) -> None:
+def show(tables: Sequence[ResultTable], console: Console) -> None:
     """Print tables one below another, each with its title above and its notes below.
 
     A note that the next table repeats is printed only below that table.
@@ -179,7 +179,7 @@ def show(tables: Sequence[Table], console: Console) -> None:
     for table, following in zip_longest(tables, tables[1:]):
         console.print(Text(table.title, style="italic"))
         notes = [note for note in table.notes if following is None or note not in following.notes]
-        for part in (*grids(table, console.width), *map(Text, notes)):
+        for part in (*make_grids(table, console.width), *map(Text, notes)):
             console.print(part)
         console.print()
 
@@ -188,15 +188,15 @@ def show_store(
     results: Results, experiment: Experiment, store: str, console: Console, wanted: Wanted
 ) -> None:
     """Print the tables of a store, and how many of the claims of the paper's text hold."""
-    show(number_tables(results, experiment, wanted), console)
+    show(make_number_tables(results, experiment, wanted), console)
     if experiment.claims and wanted.group is None:
-        verdicts = claims(results, experiment).entries["verdict"]
+        verdicts = make_claims_table(results, experiment).entries["verdict"]
         held = f"{(verdicts == Verdict.HOLDS).sum()} of {len(verdicts)}"
         lists = f"{command('show', store, '--claims')} lists each with its verdict."
         console.print(f"Statements of the text that hold here: {held}; {lists}", markup=False)
 
 
-def grids(table: Table, width: int) -> list[Grid]:
+def make_grids(table: ResultTable, width: int) -> list[Grid]:
     """Return the table for a terminal, or several narrower ones if it does not fit the width.
 
     Texts may wrap, and no text is cut: the columns that do not fit beside the labels follow below,
@@ -205,15 +205,15 @@ def grids(table: Table, width: int) -> list[Grid]:
     if table.shown.empty:
         return []
     half = table.shown.shape[1] // 2
-    grid = _grid(table, width)
+    grid = _make_grid(table, width)
     console = Console(width=_WIDE)
     if not half or Measurement.get(console, console.options, grid).minimum <= width:
         return [grid]
     parts = table.shown.iloc[:, :half], table.shown.iloc[:, half:]
-    return [grid for part in parts for grid in grids(replace(table, shown=part), width)]
+    return [grid for part in parts for grid in make_grids(replace(table, shown=part), width)]
 
 
-def _grid(table: Table, width: int) -> Grid:
+def _make_grid(table: ResultTable, width: int) -> Grid:
     """Convert a table to a `rich.table.Table`, in which repeated row labels are omitted.
 
     The labels together, or one further column, take at most half of the ``width``; if they are

@@ -20,7 +20,7 @@ Entry = Mapping[str, Any]
 allows, and ``default`` is its default as YAML, or empty. docs/results.md describes these keys."""
 
 
-def catalog(kind: str | None = None) -> dict[str, list[Entry]]:
+def list_entries(kind: str | None = None) -> dict[str, list[Entry]]:
     """Return the entries of the listing ``kind``, or of all `LISTINGS`, by the listing's name.
 
     Raises
@@ -33,14 +33,16 @@ def catalog(kind: str | None = None) -> dict[str, list[Entry]]:
     return {listing: LISTINGS[listing]() for listing in ([kind] if kind else LISTINGS)}
 
 
-def troubles() -> tuple[str, ...]:
+def list_troubles() -> tuple[str, ...]:
     """Return a sentence for each plug-in that could not be loaded."""
     return solvers.mechanism.plugged().troubles + workloads.family.plugged().troubles
 
 
-def _entry(one: Any, params: Mapping[str, inspect.Parameter], presets: Iterable[str] = ()) -> Entry:
+def _describe(
+    one: Any, params: Mapping[str, inspect.Parameter], presets: Iterable[str] = ()
+) -> Entry:
     listed = [
-        {"name": param, "expects": describe(p.annotation), "default": _written(p.default)}
+        {"name": param, "expects": describe(p.annotation), "default": _format_default(p.default)}
         for param, p in params.items()
     ]
     about = {"name": one.name, "summary": one.summary.replace("``", ""), "source": one.source}
@@ -52,22 +54,22 @@ LISTINGS: Mapping[str, Callable[[], list[Entry]]] = {
         {"name": name, "summary": title, "source": "", "params": [], "presets": []}
         for name, title in experiments().items()
     ],
-    "workloads": lambda: [_entry(f, f.params) for f in workloads.families().values()],
-    "targets": lambda: [_entry(r, r.params) for r in workloads.targets.RULES.values()],
+    "workloads": lambda: [_describe(f, f.params) for f in workloads.families().values()],
+    "targets": lambda: [_describe(r, r.params) for r in workloads.targets.RULES.values()],
     "mechanisms": lambda: [
-        _entry(m, m.params(), m.presets) for m in solvers.all_mechanisms().values()
+        _describe(m, m.params(), m.presets) for m in solvers.all_mechanisms().values()
     ],
 }
 """The functions that return the listings of ``sweep list``, by name, in the order of printing."""
 
 
-def _written(default: Any) -> str:
+def _format_default(default: Any) -> str:
     if default is inspect.Parameter.empty:
         return ""
     return json.dumps(default) if default is None or isinstance(default, bool) else str(default)
 
 
-def table(kind: str, listed: Iterable[Entry]) -> Table:
+def make_table(kind: str, listed: Iterable[Entry]) -> Table:
     """Return one listing of the catalog as a table."""
     shown = Table("name", "what it is", title=kind, title_justify="left", box=None, padding=(0, 2))
     if kind != "experiments":

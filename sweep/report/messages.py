@@ -16,11 +16,11 @@ DONE = (Status.OK, Status.NOT_APPLICABLE)
 """The statuses of finished cells; failed, timed-out and lost cells are counted separately."""
 
 
-def message(event: events.Event) -> str:
+def describe(event: events.Event) -> str:
     """Return a sentence that describes an event."""
     match event:
         case events.RunStarted():
-            return _started(event)
+            return _describe_start(event)
         case events.Warned(message=text):
             return f"warning: {text}"
         case events.ClusterReady(workers=workers, threads=threads, dashboard=dashboard):
@@ -28,27 +28,27 @@ def message(event: events.Event) -> str:
                 f"; dashboard: {dashboard}" if dashboard else ""
             )
         case events.WorkersMissing(seconds=seconds, patience=patience, message=reason):
-            since = f" for {duration(seconds)}" if seconds >= 1 else ""
-            without = f"(the run ends after {duration(patience)} without any)"
+            since = f" for {format_duration(seconds)}" if seconds >= 1 else ""
+            without = f"(the run ends after {format_duration(patience)} without any)"
             return f"no workers{since}: {reason} {without}"
         case events.WorkerLeft(worker=worker, workers=workers):
             return f"worker {worker} has left; {counted(workers, 'worker')} remain"
         case events.TaskRetried(cells=cells):
             return f"a worker was lost: retrying {counted(cells, 'cell')}"
         case events.CellsDone(statuses=statuses, task=task):
-            return f"task {task}: {counts(statuses) or 'a certificate'}"
+            return f"task {task}: {format_counts(statuses) or 'a certificate'}"
         case events.DatasetWritten(path=path, seconds=seconds):
-            return f"dataset written in {duration(seconds)}: {path}"
+            return f"dataset written in {format_duration(seconds)}: {path}"
         case events.RunEnded(statuses=statuses, seconds=seconds, interrupted=interrupted):
             how = "interrupted" if interrupted else "ended"
-            return f"run {how} after {duration(seconds)}: {counts(statuses)}"
+            return f"run {how} after {format_duration(seconds)}: {format_counts(statuses)}"
         case events.Progressed():
-            parts = [f"{event.share:.0%} of the work", done(event.statuses, event.cells)]
-            parts += [rate(event)] if event.rate else []
-            return ", ".join([*parts, time_left(event)])
+            parts = [f"{event.share:.0%} of the work", format_done(event.statuses, event.cells)]
+            parts += [format_rate(event)] if event.rate else []
+            return ", ".join([*parts, format_time_left(event)])
 
 
-def remarks(event: events.RunStarted) -> list[str]:
+def describe_more(event: events.RunStarted) -> list[str]:
     """Return further sentences about a run that is starting."""
     sentences = []
     if event.deadly:
@@ -65,32 +65,32 @@ def remarks(event: events.RunStarted) -> list[str]:
     return sentences
 
 
-def done(statuses: Mapping[str, int], total: int) -> str:
+def format_done(statuses: Mapping[str, int], total: int) -> str:
     """Format the numbers of finished and of troubled cells: ``11 of 20 cells, 1 failed``."""
     finished = sum(statuses.get(status.label, 0) for status in DONE)
-    apart = counts({one.label: statuses.get(one.label, 0) for one in TROUBLED})
+    apart = format_counts({one.label: statuses.get(one.label, 0) for one in TROUBLED})
     return f"{finished:,} of {total:,} cells{apart and f', {apart}'}"
 
 
-def rate(progress: events.Progressed) -> str:
+def format_rate(progress: events.Progressed) -> str:
     """Format the rate in cells per second; a low rate in cells per minute or hour."""
     units = {"s": 1.0, "min": 60.0, "h": 3600.0}
     unit = next((unit for unit in units if progress.rate * units[unit] >= 1.0), "h")
     return f"{progress.rate * units[unit]:.3g} cells/{unit}"
 
 
-def time_left(progress: events.Progressed) -> str:
+def format_time_left(progress: events.Progressed) -> str:
     """Format the estimated time left: ``1 h 23 left (1 h 05 to 1 h 47)``."""
     if progress.left_s is None:
         return "time left not known yet" if progress.threads else "no workers"
     expected, least, most = progress.left_s
     if most < 60.0:
         return "less than a minute left" if expected else "nothing left"
-    low, high = duration(least), duration(most)
-    return f"{duration(expected)} left" + (f" ({low} to {high})" if low != high else "")
+    low, high = format_duration(least), format_duration(most)
+    return f"{format_duration(expected)} left" + (f" ({low} to {high})" if low != high else "")
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration: ``3 ms``, ``40 s``, ``25 min``, ``1 h 05``, ``3 days``."""
     if not math.isfinite(seconds) or seconds >= 1000 * 86400:
         return "more than a thousand days"
@@ -106,12 +106,12 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86400:.0f} days"
 
 
-def core_hours(seconds: float) -> str:
+def format_core_hours(seconds: float) -> str:
     """Convert core-seconds to core-hours, as text."""
     return f"{seconds / 3600.0:.3g}"
 
 
-def counts(statuses: Mapping[str, int]) -> str:
+def format_counts(statuses: Mapping[str, int]) -> str:
     """Format the number of cells of each status, in the order of `Status`: ``12 ok, 1 failed``."""
     named = ((status.label, statuses.get(status.label, 0)) for status in Status)
     return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in named if count)
@@ -122,7 +122,7 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def remaining(ended: events.RunEnded, store: str) -> list[str]:
+def describe_remaining(ended: events.RunEnded, store: str) -> list[str]:
     """Return sentences on unfinished cells, with the commands that explain or solve them."""
     sentences = []
     if any(ended.statuses.get(one.label) for one in TROUBLED):
@@ -134,7 +134,7 @@ def remaining(ended: events.RunEnded, store: str) -> list[str]:
     return sentences
 
 
-def alike(troubles: Iterable[Trouble]) -> list[list[Trouble]]:
+def group_alike(troubles: Iterable[Trouble]) -> list[list[Trouble]]:
     """Group troubles by reason, ignoring numbers in a reason; the largest group comes first."""
     groups: dict[str, list[Trouble]] = {}
     for trouble in troubles:
@@ -142,7 +142,7 @@ def alike(troubles: Iterable[Trouble]) -> list[list[Trouble]]:
     return sorted(groups.values(), key=len, reverse=True)
 
 
-def _started(event: events.RunStarted) -> str:
+def _describe_start(event: events.RunStarted) -> str:
     if not event.todo:
         all_cells = "its only cell is" if event.cells == 1 else f"all {event.cells:,} cells are"
         return f"{event.experiment}: {all_cells} already in the store"
@@ -188,7 +188,7 @@ class ProgressBar(Progress):
         match event:
             case events.RunStarted():
                 self._say(event)
-                for remark in remarks(event):
+                for remark in describe_more(event):
                     self.console.print(remark, markup=False)
             case events.ClusterReady():
                 self.start_task(self._bar)
@@ -197,8 +197,10 @@ class ProgressBar(Progress):
             case events.Progressed():
                 if event.workers:
                     self.update(self._bar, description=counted(event.workers, "worker"))
-                cells = done(event.statuses, event.cells)
-                self.update(self._bar, completed=event.share, cells=cells, left=time_left(event))
+                cells = format_done(event.statuses, event.cells)
+                self.update(
+                    self._bar, completed=event.share, cells=cells, left=format_time_left(event)
+                )
                 further = event.share >= self._last_share + _PLAIN_STEP - _LESS
                 if further and not self.console.is_terminal:
                     self._last_share = event.share
@@ -219,4 +221,4 @@ class ProgressBar(Progress):
                 self._say(event)
 
     def _say(self, event: events.Event) -> None:
-        self.console.print(message(event), markup=False)
+        self.console.print(describe(event), markup=False)

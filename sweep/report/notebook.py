@@ -57,9 +57,9 @@ class Plots:
             missing.
         """
         experiment = reading.experiment_of(self._results)
-        name = figure or figures.by_default(self._results, experiment)[0]
+        name = figure or figures.choose_default(self._results, experiment)[0]
         folder = None if store is None else location(store)
-        pictures = figures.pictures(self._results, experiment, name, changes, folder)
+        pictures = figures.draw(self._results, experiment, name, changes, folder)
         if len(pictures) > 1:
             listed = ", ".join(reading.groups(self._results))
             raise SweepError(
@@ -73,7 +73,7 @@ class Plots:
         return lambda **changes: self(name, **changes)
 
     def __dir__(self) -> list[str]:
-        return figures.names(reading.experiment_of(self._results))
+        return figures.list_names(reading.experiment_of(self._results))
 
 
 class SweepAccessor:
@@ -115,7 +115,7 @@ class SweepAccessor:
             If there is no such variable, coordinate, cell or group.
         """
         listed = (rows,) if isinstance(rows, str) else tuple(rows)
-        found = tables.number_tables(
+        found = tables.make_number_tables(
             self._results,
             reading.experiment_of(self._results),
             Wanted(value, listed, columns, where, spread, group=group),
@@ -160,8 +160,8 @@ class SweepAccessor:
         return f"{title}: {frames.state(self._results)}"
 
     def _repr_html_(self) -> str:
-        listed = tables.all_tables(self._results, reading.experiment_of(self._results))
-        return output.rendered("notebook.html", title=repr(self), tables=listed)
+        listed = tables.make_tables(self._results, reading.experiment_of(self._results))
+        return output.render("notebook.html", title=repr(self), tables=listed)
 
 
 def register() -> None:
@@ -175,7 +175,7 @@ def register() -> None:
 P = ParamSpec("P")
 
 
-def watched(work: Callable[P, Store]) -> Callable[P, xr.Dataset | xr.DataTree]:
+def watch(work: Callable[P, Store]) -> Callable[P, xr.Dataset | xr.DataTree]:
     """Wrap a function that returns a store, so that it returns the store's dataset.
 
     The wrapped function shows a progress bar in notebooks and on terminals, unless it is called
@@ -196,5 +196,5 @@ def watched(work: Callable[P, Store]) -> Callable[P, xr.Dataset | xr.DataTree]:
     return shown
 
 
-run = watched(commands.run)
-rerun = watched(commands.rerun)
+run = watch(commands.run)
+rerun = watch(commands.rerun)

@@ -23,7 +23,7 @@ def check(path: Path) -> None:
     SweepError
         If the file cannot be written.
     """
-    with _explained(path):
+    with _explain_errors(path):
         there = next(place for place in (path, *path.parents) if place.exists())
         if there.is_dir() == (there == path):
             kind = "folder" if there == path else "file"
@@ -40,13 +40,13 @@ def write(path: Path, content: str | bytes) -> None:
     SweepError
         If the file cannot be written.
     """
-    with _explained(path):
+    with _explain_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -58,17 +58,17 @@ def _explained(path: Path) -> Iterator[None]:
 _WORDS = {MISSING, NONE, *(status.label.replace("_", " ") for status in Status)}
 
 
-def rendered(template: str, **content: Any) -> str:
+def render(template: str, **content: Any) -> str:
     """Fill in a template with ``content`` and return the text."""
-    return _environment().get_template(template).render(**content)
+    return _make_environment().get_template(template).render(**content)
 
 
-def blocks(template: str, **content: Any) -> dict[str, list[str]]:
+def render_blocks(template: str, **content: Any) -> dict[str, list[str]]:
     """Fill in a text template and return the paragraphs of every block, by the block's name.
 
     Every paragraph is one line.
     """
-    filled = _environment().get_template(template)
+    filled = _make_environment().get_template(template)
     context = filled.new_context(content)
     return {
         name: [
@@ -80,7 +80,7 @@ def blocks(template: str, **content: Any) -> dict[str, list[str]]:
     }
 
 
-def _environment() -> jinja2.Environment:
+def _make_environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sweep.report"),
         autoescape=jinja2.select_autoescape(["html"]),

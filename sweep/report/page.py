@@ -11,7 +11,7 @@ from sweep.runner.status import status as status_of
 from sweep.store.places import Location
 
 
-def report(store: str | Location) -> str:
+def make_report(store: str | Location) -> str:
     """Return the report of a store: an HTML page that needs no other file and no network.
 
     Some cells of the store may still be pending.
@@ -25,25 +25,25 @@ def report(store: str | Location) -> str:
     experiment = reading.experiment_of(results)
     status = status_of(store)
     drawn, undrawn = list[Picture](), list[str]()
-    for name in [*figures.by_default(results, experiment), "scaling"]:
+    for name in [*figures.choose_default(results, experiment), "scaling"]:
         try:
-            drawn += figures.pictures(results, experiment, name)
+            drawn += figures.draw(results, experiment, name)
         except SweepError as error:
             undrawn.append(str(error))
     cells = frames.to_frame(results)
-    return output.rendered(
+    return output.render(
         "report.html",
         experiment=experiment,
         state=frames.state(results),
         counts=frames.statuses(results),
         status=status,
-        other_code=states.other_code(status.cells_of_other_code, status.statuses, store),
+        other_code=states.describe_other_code(status.cells_of_other_code, status.statuses, store),
         attributes=results.attrs,
         facts=frames.facts(results),
         cells=cells,
-        core_hours=messages.core_hours(cells.groupby("solve")["cpu_s"].first().sum()),
-        failures=messages.alike(status.troubles),
-        tables=tables.all_tables(results, experiment),
+        core_hours=messages.format_core_hours(cells.groupby("solve")["cpu_s"].first().sum()),
+        failures=messages.group_alike(status.troubles),
+        tables=tables.make_tables(results, experiment),
         drawn=drawn,
         undrawn=undrawn,
         made=datetime.now(UTC),

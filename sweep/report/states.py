@@ -17,7 +17,7 @@ from solvers.problem import memory
 from sweep.errors import SweepError, command
 from sweep.plan.stored import counted, of_store, solved_by_other_code
 from sweep.report import messages
-from sweep.report.messages import counts, duration
+from sweep.report.messages import format_counts, format_duration
 from sweep.runner import log
 from sweep.runner.status import CellHistory, StoreStatus, Trouble
 from sweep.store.journal import Journal
@@ -34,7 +34,7 @@ _OF_TROUBLE = ("cell", "attempt", "host", "error", "traceback")
 """The fields of a troubled cell's record that `status_json` includes."""
 
 
-def planned(plan: "Plan", store: str, machines: str) -> Table:
+def describe_plan(plan: "Plan", store: str, machines: str) -> Table:
     """Return a plan of a run in ``store`` as a table of facts; ``machines`` is a remark in it."""
     groups = {
         f"group {group}": " x ".join(f"{n} {name}" for name, n in axes.items()) or "one cell"
@@ -44,22 +44,28 @@ def planned(plan: "Plan", store: str, machines: str) -> Table:
         groups[f"group {group}"] += (
             "; gets no variance ratios: the reference mechanism is not among its mechanisms"
         )
-    stored = counts({**plan.statuses, Status.PENDING.label: 0}) or "none"
+    stored = format_counts({**plan.statuses, Status.PENDING.label: 0}) or "none"
     m, d = plan.largest_shape
-    size = size_of(8.0 * m * d) if plan.built else "too large to build: a solve needs its structure"
+    size = (
+        format_size(8.0 * m * d)
+        if plan.built
+        else "too large to build: a solve needs its structure"
+    )
     limit = ""
     if plan.time_limit is not None:
-        limit = f"{duration(plan.time_limit)} for a solve; one that does not stop by itself is "
+        limit = (
+            f"{format_duration(plan.time_limit)} for a solve; one that does not stop by itself is "
+        )
         limit += "ended after twice that time plus 30 s"
-    needed = f"about {size_of(plan.worker_bytes)} besides Python"
+    needed = f"about {format_size(plan.worker_bytes)} besides Python"
     if plan.worker_bytes > memory.usable():
-        needed += f"; this machine has {size_of(memory.usable())}, and would refuse"
-    return _facts(
+        needed += f"; this machine has {format_size(memory.usable())}, and would refuse"
+    return _make_table(
         *groups.items(),
         ("neighbours", plan.neighbours),
         ("cells", f"{plan.cells:,}"),
         ("already in the store", stored, f"({store})"),
-        ("other code", other_code(plan.of_other_code, plan.statuses, store)),
+        ("other code", describe_other_code(plan.of_other_code, plan.statuses, store)),
         ("solves to do", f"{plan.solves:,}"),
         ("certificates to compute", f"{plan.bounds:,}"),
         ("tasks", f"{plan.tasks:,}"),
@@ -68,16 +74,16 @@ def planned(plan: "Plan", store: str, machines: str) -> Table:
         ("time limit", limit),
         (
             "estimated time",
-            f"about {duration(plan.seconds)}",
+            f"about {format_duration(plan.seconds)}",
             f"with {plan.workers} workers {machines}",
         ),
     )
 
 
-def store_status(status: StoreStatus) -> Table:
+def describe_status(status: StoreStatus) -> Table:
     """Return the state of a store as a table of facts."""
     reasons = []
-    for alike in messages.alike(status.troubles)[:_SHOWN_REASONS]:
+    for alike in messages.group_alike(status.troubles)[:_SHOWN_REASONS]:
         errors = list(dict.fromkeys(trouble.record.reason for trouble in alike))
         others = " (and with other numbers)" if len(errors) > 1 else ""
         reasons.append(f"{len(alike):,} {errors[0]}{others}")
@@ -91,57 +97,65 @@ def store_status(status: StoreStatus) -> Table:
             f"{status.cells_edited_since:,} cells were solved before the module of their mechanism "
             f"or workload was edited without a new revision; {again} solves them again"
         )
-    return _facts(
+    return _make_table(
         ("experiment", status.experiment),
-        ("running", _running(status)),
-        *_figures(status),
-        ("done", messages.done(status.statuses, sum(status.statuses.values()))),
-        *((f"group {group}", counts(statuses)) for group, statuses in status.groups.items()),
+        ("running", _describe_running(status)),
+        *_describe_progress(status),
+        ("done", messages.format_done(status.statuses, sum(status.statuses.values()))),
+        *((f"group {group}", format_counts(statuses)) for group, statuses in status.groups.items()),
         ("dataset", str(status.dataset or "not written yet")),
         ("damaged", "\n".join(filter(None, (damage, *status.damaged_segments)))),
         ("troubled", "\n".join(reasons)),
-        ("other code", other_code(status.cells_of_other_code, status.statuses, status.store)),
+        (
+            "other code",
+            describe_other_code(status.cells_of_other_code, status.statuses, status.store),
+        ),
         ("edited code", edited),
         ("no groups", status.obstacle or ""),
         ("certificate", "\n".join(status.certificate_errors)),
     )
 
 
-def _running(status: StoreStatus) -> str:
+def _describe_running(status: StoreStatus) -> str:
     """Describe the process that runs a sweep in the store; if there is none, how to continue."""
     if status.running:
-        since = f" for {duration(status.running_s)}" if status.running_s is not None else ""
+        since = f" for {format_duration(status.running_s)}" if status.running_s is not None else ""
         return f"{status.running}{since}"
     pending = status.statuses.get(Status.PENDING.label, 0)
     if not pending:
         return "no"
-    since = f", since {moment(time.time() - status.progress_age_s)}" if status.progress else ""
+    since = (
+        f", since {format_moment(time.time() - status.progress_age_s)}" if status.progress else ""
+    )
     rerun = command("rerun", status.store, "--where \"status == 'pending'\"")
     left = messages.counted(pending, "cell")
     return f"no{since}: {left} left; the same 'sweep run' continues, or {rerun}"
 
 
-def _figures(status: StoreStatus) -> Iterator[tuple[str, str]]:
+def _describe_progress(status: StoreStatus) -> Iterator[tuple[str, str]]:
     """Yield names and texts of facts about the current run or, if there is none, the last run."""
     progress = status.progress
     if progress is None:
         return
     if status.running:
-        yield "this run", messages.done(progress.statuses, progress.cells)
+        yield "this run", messages.format_done(progress.statuses, progress.cells)
         yield "workers", f"{progress.workers:,} with {progress.threads:,} threads"
-        yield "rate", f"{messages.rate(progress)}, {progress.share:.0%} of the work"
-        yield "time", f"{duration(progress.seconds)} so far, {messages.time_left(progress)}"
-        core_left = messages.core_hours(progress.core_left_s)
-        yield "core-hours", f"{messages.core_hours(progress.core_s)} spent, {core_left} left"
+        yield "rate", f"{messages.format_rate(progress)}, {progress.share:.0%} of the work"
+        yield (
+            "time",
+            f"{format_duration(progress.seconds)} so far, {messages.format_time_left(progress)}",
+        )
+        core_left = messages.format_core_hours(progress.core_left_s)
+        yield "core-hours", f"{messages.format_core_hours(progress.core_s)} spent, {core_left} left"
         if status.progress_age_s > _OLD_SECONDS:
-            yield "as of", f"{duration(status.progress_age_s)} ago"
+            yield "as of", f"{format_duration(status.progress_age_s)} ago"
     else:
-        took = duration(progress.seconds)
-        yield "last run", f"{took}, {messages.core_hours(progress.core_s)} core-hours"
-    yield "slowest", "\n".join(f"{duration(s)}  {cell}" for cell, s in progress.slowest)
+        took = format_duration(progress.seconds)
+        yield "last run", f"{took}, {messages.format_core_hours(progress.core_s)} core-hours"
+    yield "slowest", "\n".join(f"{format_duration(s)}  {cell}" for cell, s in progress.slowest)
 
 
-def troubles(found: Iterable[Trouble]) -> Iterator[Text]:
+def describe_troubles(found: Iterable[Trouble]) -> Iterator[Text]:
     """Yield a line for every cell that failed, timed out or was lost, and its traceback."""
     for trouble in found:
         where = ", ".join(f"{name}={value}" for name, value in trouble.coords.items())
@@ -151,15 +165,15 @@ def troubles(found: Iterable[Trouble]) -> Iterator[Text]:
             yield Text(trouble.record.traceback)
 
 
-def logged(lines: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
+def describe_log(lines: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
     """Yield a line, with the time in UTC, for every log event that this version can read."""
     for line in lines:
         event = log.event_of(line)
         if event is not None:
-            yield Text(f"{moment(line['time'])}  {messages.message(event)}")
+            yield Text(f"{format_moment(line['time'])}  {messages.describe(event)}")
 
 
-def history(cell: CellHistory) -> Iterator[Text]:
+def describe_history(cell: CellHistory) -> Iterator[Text]:
     """Yield the lines of a cell's history: its attempts with their full tracebacks."""
     labels = ", ".join(f"{name}={label}" for name, label in cell.coords.items())
     yield Text(f"cell {cell.cell}  {cell.group} ({labels})" if cell.group else f"cell {cell.cell}")
@@ -169,8 +183,8 @@ def history(cell: CellHistory) -> Iterator[Text]:
         if isinstance(record, ForgottenRecord):
             yield Text(f"  forgotten [{segment}]")
             continue
-        took = "" if record.runtime_s is None else f" in {duration(record.runtime_s)}"
-        when = f"{moment(record.started)}  " if record.started else ""
+        took = "" if record.runtime_s is None else f" in {format_duration(record.runtime_s)}"
+        when = f"{format_moment(record.started)}  " if record.started else ""
         where = f" on {record.host}" if record.host else ""
         state = record.status.label.replace("_", " ")
         yield Text(f"  {when}attempt {record.attempt}{where}: {state}{took} [{segment}]")
@@ -179,7 +193,7 @@ def history(cell: CellHistory) -> Iterator[Text]:
             yield Text(indent(text, "    "))
 
 
-def moment(seconds: float) -> str:
+def format_moment(seconds: float) -> str:
     """Format a time, in seconds since 1970, as date and time of day in UTC."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
@@ -187,7 +201,7 @@ def moment(seconds: float) -> str:
         return "at an unknown time"
 
 
-def stale(store: str | Location) -> str:
+def describe_stale(store: str | Location) -> str:
     """Return a sentence on the cells of a store that were solved by other code.
 
     The sentence is empty if there are none, or if the experiment cannot be laid out here.
@@ -198,10 +212,10 @@ def stale(store: str | Location) -> str:
         return ""
     ledger = Journal(stored.store.journal).refresh()
     outdated, _ = solved_by_other_code(stored.cells, ledger)
-    return other_code(int(outdated.sum()), counted(stored.cells.ids, ledger), store)
+    return describe_other_code(int(outdated.sum()), counted(stored.cells.ids, ledger), store)
 
 
-def other_code(cells: int, statuses: Mapping[str, int], store: str | Location) -> str:
+def describe_other_code(cells: int, statuses: Mapping[str, int], store: str | Location) -> str:
     """Return a sentence on the ``cells`` cells solved by other code; empty if there are none."""
     return (
         f"{cells:,} of {sum(statuses.values()):,} cells were solved by other code; "
@@ -211,12 +225,12 @@ def other_code(cells: int, statuses: Mapping[str, int], store: str | Location) -
     )
 
 
-def size_of(number: float) -> str:
+def format_size(number: float) -> str:
     """Format a number of bytes, such as ``3.2 GB``."""
     return decimal(int(number)) if math.isfinite(number) else "an unknown amount"
 
 
-def _facts(*facts: tuple[str, ...]) -> Table:
+def _make_table(*facts: tuple[str, ...]) -> Table:
     """Return a table with a row for every fact whose text is not empty.
 
     A fact consists of a name, a text and optional remarks.

@@ -17,8 +17,8 @@ from sweep.dataset.pivots import cells_at, label_text, labels_of, percent, signi
 from sweep.dataset.reading import Results
 from sweep.errors import SweepError
 from sweep.experiment.schema import ComparisonTable, Experiment
-from sweep.scorecard.claims import judge, range_text
-from sweep.scorecard.numbers import ok_numbers
+from sweep.scorecard.claims import format_range, judge
+from sweep.scorecard.numbers import select_ok
 from sweep.store.records import Status
 from workloads.parameters import nearest
 
@@ -60,7 +60,7 @@ _LISTED = {
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ResultTable:
     """A table: its numbers, and the texts that it shows.
 
     Attributes
@@ -91,7 +91,7 @@ class Table:
 class Wanted:
     """The requested content of tables: the variable ``value``, rows, columns, cells and group.
 
-    If ``value`` is empty, every group has its default tables, and the function `table` shows
+    If ``value`` is empty, every group has its default tables, and the function `make_table` shows
     variance ratios. If ``group`` is None, there are tables of all groups. Coordinates that vary but
     are not requested become rows, too, except replicates: the table shows means over replicates,
     with ``spread`` beside them. ``digits`` is the number of significant digits.
@@ -106,9 +106,9 @@ class Wanted:
     group: str | None = None
 
 
-def all_tables(
+def make_tables(
     results: Results, experiment: Experiment, wanted: Wanted | None = None
-) -> list[Table]:
+) -> list[ResultTable]:
     """Return the tables of numbers, then the table of claims.
 
     There is no table of claims if a variable or a group is requested, or if the experiment has no
@@ -116,11 +116,13 @@ def all_tables(
     """
     wanted = wanted or Wanted()
     stated = experiment.claims and not wanted.value and wanted.group is None
-    numbers = number_tables(results, experiment, wanted)
-    return [*numbers, claims(results, experiment)] if stated else numbers
+    numbers = make_number_tables(results, experiment, wanted)
+    return [*numbers, make_claims_table(results, experiment)] if stated else numbers
 
 
-def number_tables(results: Results, experiment: Experiment, wanted: Wanted) -> list[Table]:
+def make_number_tables(
+    results: Results, experiment: Experiment, wanted: Wanted
+) -> list[ResultTable]:
     """Return the tables of numbers of the requested group, by default of all groups.
 
     A group has a table for each comparison with published numbers. A group without comparisons has
@@ -136,13 +138,13 @@ def number_tables(results: Results, experiment: Experiment, wanted: Wanted) -> l
         raise SweepError(
             f"rows {', '.join(wanted.rows)} and columns {wanted.columns}: name each coordinate once"
         )
-    tables, troubles = list[Table](), list[SweepError]()
+    tables, troubles = list[ResultTable](), list[SweepError]()
     for group, data in reading.groups(results, wanted.group).items():
         try:
-            compared = list(_comparisons(group, data, experiment, wanted))
+            compared = list(_make_comparisons(group, data, experiment, wanted))
             if wanted.value and not compared:
-                compared = [table(data, wanted, group=group)]
-            tables += compared or [_overview(group, data, experiment, wanted)]
+                compared = [make_table(data, wanted, group=group)]
+            tables += compared or [_make_overview(group, data, experiment, wanted)]
         except SweepError as error:
             troubles.append(error)
     if not tables:
@@ -150,7 +152,7 @@ def number_tables(results: Results, experiment: Experiment, wanted: Wanted) -> l
     return tables
 
 
-def claims(results: Results, experiment: Experiment) -> Table:
+def make_claims_table(results: Results, experiment: Experiment) -> ResultTable:
     """Return the table of the paper's claims, with the measured ranges and the verdicts."""
     groups = reading.groups(results)
     first = next(iter(groups), "")
@@ -171,16 +173,16 @@ def claims(results: Results, experiment: Experiment) -> Table:
         texts.append(
             {
                 "claim": f"{claim.text} ({claim.source})" if claim.source else claim.text,
-                "states": range_text(*ends) or "no range",
-                "measured": range_text(found.least, found.most, ends) or NONE,
+                "states": format_range(*ends) or "no range",
+                "measured": format_range(found.least, found.most, ends) or NONE,
                 "verdict": ": ".join(filter(None, (found.verdict, found.reason))),
             }
         )
     title = f"{experiment.name}: {CLAIMS}"
-    return Table(title, pd.DataFrame(numbers), pd.DataFrame(texts).set_index("claim"))
+    return ResultTable(title, pd.DataFrame(numbers), pd.DataFrame(texts).set_index("claim"))
 
 
-def table(data: xr.Dataset, wanted: Wanted, group: str = "") -> Table:
+def make_table(data: xr.Dataset, wanted: Wanted, group: str = "") -> ResultTable:
     """Return a table of one variable over any coordinates; only replicates are averaged.
 
     The title is the variable's long name, after the name of the ``group`` if there is one.
@@ -192,16 +194,16 @@ def table(data: xr.Dataset, wanted: Wanted, group: str = "") -> Table:
     """
     value = wanted.value or "variance_ratio"
     cells = frames.where(frames.long(data, value), wanted.where)
-    rows = rows_of(data, cells, wanted.rows, wanted.columns)
+    rows = choose_rows(data, cells, wanted.rows, wanted.columns)
     order = {name: labels_of(data, name) for name in (*rows, wanted.columns)}
-    numbers = _ordered(summarised(cells, value, list(order)), order)
-    title = f"{group}: {meaning(data, value)}" if group else meaning(data, value)
-    shown = _arranged(numbers, rows, wanted.columns, order[wanted.columns], wanted)
-    notes = tuple(_explained(data, numbers, wanted.spread))
-    return Table(title, numbers, shown, notes)
+    numbers = _sort(summarise(cells, value, list(order)), order)
+    title = f"{group}: {describe(data, value)}" if group else describe(data, value)
+    shown = _arrange(numbers, rows, wanted.columns, order[wanted.columns], wanted)
+    notes = tuple(_explain(data, numbers, wanted.spread))
+    return ResultTable(title, numbers, shown, notes)
 
 
-def rows_of(
+def choose_rows(
     data: xr.Dataset, cells: pd.DataFrame, first: Sequence[str], *columns: str
 ) -> tuple[str, ...]:
     """Return the coordinates of the rows: ``first``, then others that vary, except replicates.
@@ -231,7 +233,7 @@ def rows_of(
     return (*first, *others)
 
 
-def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
+def summarise(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
     """Return a table's entries: mean and spread over the cells with equal labels along ``by``."""
     codes = _STATES.get_indexer(pd.Index(cells["status"]))
     ok = pd.Series(np.equal(codes, Status.OK), index=cells.index)
@@ -259,13 +261,13 @@ def summarised(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFra
     return rows.reset_index()
 
 
-def meaning(data: xr.Dataset, variable: str) -> str:
+def describe(data: xr.Dataset, variable: str) -> str:
     """Return the long name of a variable, with the name of the reference mechanism filled in."""
     long_name = str(data[variable].attrs.get("long_name", variable))
     return long_name.replace(_REFERENCE, str(data.attrs.get("reference", _REFERENCE)))
 
 
-def _ordered(entries: pd.DataFrame, order: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+def _sort(entries: pd.DataFrame, order: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
     """Sort entries by their labels; ``order`` lists each coordinate's labels in their order."""
     places = {name: {label: at for at, label in enumerate(order[name])} for name in order}
     return entries.sort_values(
@@ -273,7 +275,7 @@ def _ordered(entries: pd.DataFrame, order: Mapping[str, Sequence[Any]]) -> pd.Da
     )
 
 
-def _arranged(
+def _arrange(
     entries: pd.DataFrame,
     rows: Sequence[str],
     across: str,
@@ -288,9 +290,12 @@ def _arranged(
     """
     texts: dict[tuple[Any, ...], dict[Any, str]] = {}
     for entry in entries.to_dict("records"):
-        shown = {"measured": _worded(entry, wanted)}
+        shown = {"measured": _format_entry(entry, wanted)}
         if beside and not math.isnan(entry["published"]):
-            shown |= {beside: printed(entry["published"]), "ratio": ratio(entry["ratio"])}
+            shown |= {
+                beside: format_published(entry["published"]),
+                "ratio": format_ratio(entry["ratio"]),
+            }
         at = [entry[name] for name in rows]
         for kind, text in shown.items():
             texts.setdefault((*at, kind), {})[entry[across]] = text
@@ -309,7 +314,7 @@ def _arranged(
     return found.set_index(index)
 
 
-def _worded(entry: Mapping[Any, Any], wanted: Wanted) -> str:
+def _format_entry(entry: Mapping[Any, Any], wanted: Wanted) -> str:
     """Format an entry's mean and spread; if no cell is ok, return the entry's state.
 
     A standard error has as many decimals as its mean.
@@ -323,7 +328,7 @@ def _worded(entry: Mapping[Any, Any], wanted: Wanted) -> str:
     text = percent(mean) if gap else significant(mean, wanted.digits)
     if not gap and entry["maximum"] - entry["minimum"] > _ROUNDING * abs(mean):
         if wanted.spread == "error":
-            text += f" ± {_error(entry['standard_error'], text, wanted.digits)}"
+            text += f" ± {_format_error(entry['standard_error'], text, wanted.digits)}"
         elif wanted.spread == "range":
             ends = (significant(entry[end], wanted.digits) for end in ("minimum", "maximum"))
             text += f" [{', '.join(ends)}]"
@@ -331,7 +336,7 @@ def _worded(entry: Mapping[Any, Any], wanted: Wanted) -> str:
     return text if known == cells else f"{text} ({known}/{cells})"
 
 
-def _error(error: float, mean: str, digits: int) -> str:
+def _format_error(error: float, mean: str, digits: int) -> str:
     """Format a standard error with as many decimals as its mean; ``<0.01``, not ``0.00``."""
     if "e" in mean:
         return f"{error:.{digits}g}"
@@ -340,19 +345,19 @@ def _error(error: float, mean: str, digits: int) -> str:
     return f"<{least:.{decimals}f}" if 0 < error < least / 2 else f"{error:.{decimals}f}"
 
 
-def printed(value: float) -> str:
+def format_published(value: float) -> str:
     """Format a published number with two decimals if these are exact, or else with all digits."""
     return f"{value:.2f}" if round(value, 2) == value else f"{value:.12g}"
 
 
-def ratio(value: float) -> str:
+def format_ratio(value: float) -> str:
     """Format a ratio of a measured to a published number."""
     if math.isnan(value):
         return NONE
     return f"{value:.3f}" if abs(value) >= 0.0995 else f"{value:.3g}"
 
 
-def _explained(data: xr.Dataset, entries: pd.DataFrame, spread: Spread) -> Iterator[str]:
+def _explain(data: xr.Dataset, entries: pd.DataFrame, spread: Spread) -> Iterator[str]:
     """Yield a table's notes: what its entries mean, and which databases are neighbours."""
     least, most = int(entries["cells"].min()), int(entries["cells"].max())
     if most > 1:
@@ -368,9 +373,9 @@ def _explained(data: xr.Dataset, entries: pd.DataFrame, spread: Spread) -> Itera
         yield f"Neighbours: {neighbours}."
 
 
-def _comparisons(
+def _make_comparisons(
     group: str, data: xr.Dataset, experiment: Experiment, wanted: Wanted
-) -> Iterator[Table]:
+) -> Iterator[ResultTable]:
     """Yield a table for every comparison with published numbers for which the group has cells.
 
     If a variable is requested, only comparisons of that variable are included. Below each row of
@@ -383,12 +388,12 @@ def _comparisons(
             if asked and published.group in (None, group) and published.variable in data:
                 here = cells_at(data, published.at)
                 if here is not None and (here["status"].to_numpy() != Status.ABSENT).any():
-                    yield _beside(here, published, kind, experiment.reference, wanted)
+                    yield _make_comparison(here, published, kind, experiment.reference, wanted)
 
 
-def _beside(
+def _make_comparison(
     here: xr.Dataset, published: ComparisonTable, kind: str, reference: str, wanted: Wanted
-) -> Table:
+) -> ResultTable:
     """Return a table of measured and published numbers and ratios, the paper's mechanisms first.
 
     ``wanted`` selects rows, columns and cells; by default, the rows are those of the paper.
@@ -400,12 +405,12 @@ def _beside(
     axes = [axis for axis in frames.axes(here, variable) if axis not in placed]
     unstated = [axis for axis in axes if here.sizes.get(axis, 1) > 1]
     first = [name for name in named if name not in ("mechanism", wanted.columns)]
-    rows = rows_of(here, cells, wanted.rows or first, wanted.columns)
+    rows = choose_rows(here, cells, wanted.rows or first, wanted.columns)
     known = labels_of(here, "mechanism")
     printed = [name for name in published.axes["mechanism"] if name in known]
     order = {name: labels_of(here, name) for name in (*rows, wanted.columns)}
     order |= {"mechanism": list(dict.fromkeys([*printed, *known]))}
-    numbers = _ordered(summarised(cells, variable, list(dict.fromkeys([*order, *named]))), order)
+    numbers = _sort(summarise(cells, variable, list(dict.fromkeys([*order, *named]))), order)
     if unstated:
         meant = f"the table does not say at which {' and '.join(unstated)} its numbers are"
     else:
@@ -418,22 +423,22 @@ def _beside(
         meant = f"ratio = measured / {kind}"
         if numbers["published"].isna().all():
             meant = f"the {kind} has no numbers for these settings"
-    gaps = ok_numbers(frames.rows_at(cells, {"mechanism": reference}), "gap")
+    gaps = select_ok(frames.rows_at(cells, {"mechanism": reference}), "gap")
     remarks = [published.source, meant]
     remarks += [f"largest gap of {reference}: {percent(gaps.max())}"] if gaps.size else []
     caption = f"{'; '.join(filter(None, remarks))}."
-    shown = _arranged(numbers, rows, wanted.columns, order[wanted.columns], wanted, kind)
+    shown = _arrange(numbers, rows, wanted.columns, order[wanted.columns], wanted, kind)
     lacking = (shown.to_numpy() == UNPRINTED).any()
     notes = (
-        f"{caption[:1].upper()}{caption[1:]}{_one_factor(numbers, rows, published, reference)}",
+        f"{caption[:1].upper()}{caption[1:]}{_explain_factor(numbers, rows, published, reference)}",
         *([f"{UNPRINTED}: the {kind} has no such number."] if lacking else []),
-        *_explained(here, numbers, wanted.spread),
+        *_explain(here, numbers, wanted.spread),
     )
-    title = f"{published.title or variable}: {meaning(here, variable)}"
-    return Table(title, numbers, shown, notes)
+    title = f"{published.title or variable}: {describe(here, variable)}"
+    return ResultTable(title, numbers, shown, notes)
 
 
-def _one_factor(
+def _explain_factor(
     numbers: pd.DataFrame, rows: Sequence[str], published: ComparisonTable, reference: str
 ) -> str:
     """Return a sentence on a common factor between most columns of a row and the paper's numbers.
@@ -461,7 +466,9 @@ def _one_factor(
     )
 
 
-def _overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Wanted) -> Table:
+def _make_overview(
+    group: str, data: xr.Dataset, experiment: Experiment, wanted: Wanted
+) -> ResultTable:
     """Return a table of a group's main variables, with a row for every mechanism.
 
     The main variables are those that the experiment's ``show`` names, by default those of
@@ -473,13 +480,13 @@ def _overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Want
     shown = [name for name in known if np.isfinite(data[name].to_numpy()).any()] or known
     if not shown:
         title = f"{group}: nothing to show; no variable is {', '.join(asked)}"
-        return Table(title, pd.DataFrame(), pd.DataFrame())
+        return ResultTable(title, pd.DataFrame(), pd.DataFrame())
     dims = dict.fromkeys([*data[shown[0]].dims, *data["status"].dims, "mechanism"])
     by = [*(str(dim) for dim in dims if dim not in ("mechanism", "replicate")), "mechanism"]
     if math.prod(data.sizes.get(name, 1) for name in by) > _LONGEST or len(shown) == 1:
         ratios = not experiment.show and "variance_ratio" in shown
         name = "variance_ratio" if ratios else shown[0]
-        return table(data, replace(wanted, value=name, rows=tuple(by[:-1])), group)
+        return make_table(data, replace(wanted, value=name, rows=tuple(by[:-1])), group)
     columns = {_LISTED.get(name, name.replace("_", " ")): (name, data) for name in shown}
     if not experiment.show and "delta" in data.dims and "epsilon_at_targets" in data:
         for at, delta in enumerate(labels_of(data, "delta")):  # the least ε for each δ
@@ -491,13 +498,13 @@ def _overview(group: str, data: xr.Dataset, experiment: Experiment, wanted: Want
     needed = [name for name in ("status", "gap") if name in data]
     labels = set(data.coords) - {*by, *data.dims}
     parts = [
-        summarised(
+        summarise(
             frames.long(part[[name, *needed]].drop_vars(labels, errors="ignore"), name), name, by
         ).assign(column=heading)
         for heading, (name, part) in columns.items()
     ]
     order = {name: labels_of(data, name) for name in by}
-    numbers = _ordered(pd.concat(parts, ignore_index=True), order)
-    texts = _arranged(numbers, by, "column", list(columns), wanted)
+    numbers = _sort(pd.concat(parts, ignore_index=True), order)
+    texts = _arrange(numbers, by, "column", list(columns), wanted)
     title = f"{group}: {experiment.title}" if experiment.title else group
-    return Table(title, numbers, texts, tuple(_explained(data, numbers, wanted.spread)))
+    return ResultTable(title, numbers, texts, tuple(_explain(data, numbers, wanted.spread)))

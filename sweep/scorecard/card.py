@@ -27,7 +27,7 @@ from sweep.plan.stored import counted
 from sweep.runner import commands
 from sweep.runner.selection import STALE
 from sweep.runner.status import status
-from sweep.scorecard.claims import Judgement, judge, of_numbers
+from sweep.scorecard.claims import Judgement, judge, judge_by_numbers
 from sweep.scorecard.numbers import NOT_RUN, OTHER_READING, Compared, compare
 from sweep.store.folder import open_
 from sweep.store.journal import Journal
@@ -71,13 +71,13 @@ class Scorecard(BaseModel):
 
     def of(self, *experiments: str) -> "Scorecard":
         """Return the scorecard's rows on these experiments, in this order."""
-        return taken(dict.fromkeys(experiments, self))
+        return take(dict.fromkeys(experiments, self))
 
     def updated(self, newer: "Scorecard") -> "Scorecard":
         """Return a copy in which the rows of ``newer`` replace all rows on the same experiments."""
         replaced = {run.experiment for run in newer.runs}
         order = dict.fromkeys([*experiments(), *(run.experiment for run in self.runs), *replaced])
-        return taken({name: newer if name in replaced else self for name in order})
+        return take({name: newer if name in replaced else self for name in order})
 
     @property
     def unfinished(self) -> int:
@@ -105,7 +105,7 @@ def read(path: Path) -> Scorecard:
         raise SweepError(f"{str(path)!r} is not a scorecard of this version; {advice}") from error
 
 
-def judged(names: Sequence[str]) -> dict[str, Experiment]:
+def load_judged(names: Sequence[str]) -> dict[str, Experiment]:
     """Load the experiments with these names or files.
 
     If there are no names, load the shipped experiments that the scorecard judges.
@@ -114,7 +114,7 @@ def judged(names: Sequence[str]) -> dict[str, Experiment]:
     return {n: one for n, one in found.items() if names or (one.scorecard and one.is_compared)}
 
 
-def quick(wanted: Mapping[str, Experiment]) -> list[Experiment]:
+def shorten(wanted: Mapping[str, Experiment]) -> list[Experiment]:
     """Return the experiments with only those sizes that take seconds."""
     return [load_experiment(name, whole.quick) for name, whole in wanted.items()]
 
@@ -142,10 +142,10 @@ def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:
     StoreError
         If a store is damaged, or holds another experiment.
     """
-    return taken({experiment.name: _scored(experiment, stores) for experiment in wanted})
+    return take({experiment.name: _score(experiment, stores) for experiment in wanted})
 
 
-def taken(cards: Mapping[str, Scorecard]) -> Scorecard:
+def take(cards: Mapping[str, Scorecard]) -> Scorecard:
     """Return the rows on each experiment from the scorecard to which ``cards`` maps its name."""
     parts = {
         kind: tuple(
@@ -156,7 +156,7 @@ def taken(cards: Mapping[str, Scorecard]) -> Scorecard:
     return Scorecard(**parts)
 
 
-def _scored(experiment: Experiment, stores: Path) -> Scorecard:
+def _score(experiment: Experiment, stores: Path) -> Scorecard:
     name, grids = experiment.name, lay_out(experiment)
     run = Run(name, experiment.title, experiment.source, NOT_RUN)
     groups: dict[str, xr.Dataset] = {}
@@ -172,7 +172,7 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
         attributes = open_dataset(stores / name, without=LARGE_TEXTS).attrs
         run = replace(
             run,
-            run_at=_run_at(grids, groups),
+            run_at=_describe_run(grids, groups),
             statuses=counted(np.intersect1d(distinct(grids).ids, store.cells), ledger),
             revision=attributes.get("git_revision", ""),
             machine=attributes.get("cpu_model", ""),
@@ -195,7 +195,7 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
         ClaimRow(
             experiment=name,
             claim=claim,
-            judgement=of_numbers(claim, printed)
+            judgement=judge_by_numbers(claim, printed)
             if claim.repeats_number
             else judge(groups.get(claim.group or first), claim),
         )
@@ -204,7 +204,7 @@ def _scored(experiment: Experiment, stores: Path) -> Scorecard:
     return Scorecard(runs=(run,), numbers=tuple(numbers), claims=tuple(claims))
 
 
-def _run_at(grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:
+def _describe_run(grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:
     """Describe in words what was run: the number of draws, and the labels of incomplete axes."""
     wanted = defaultdict[str, dict[Scalar, None]](dict)
     run = defaultdict[str, set[Scalar]](set)
@@ -220,11 +220,11 @@ def _run_at(grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:
     parts = [f"{draws} draws"] if draws > 1 else []
     for name, known in wanted.items():
         have = [label for label in known if label in run[name]]
-        parts += [f"{name} = {listed(have)}"] if len(have) < len(known) else []
+        parts += [f"{name} = {format_labels(have)}"] if len(have) < len(known) else []
     return "; ".join(parts) or "all sizes"
 
 
-def listed(labels: Sequence[Scalar]) -> str:
+def format_labels(labels: Sequence[Scalar]) -> str:
     """Return labels as text; if there are more than four, only the first and the last."""
     shown = [label_text(label) for label in labels]
     return ", ".join(shown) if len(shown) <= _LISTED_LABELS else f"{shown[0]} … {shown[-1]}"

@@ -57,7 +57,7 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     - holds: no point contradicts the claim.
 
     Labels of the claim that the dataset does not have are ignored, and named in the reason.
-    `of_numbers` judges the claims that repeat printed numbers.
+    `judge_by_numbers` judges the claims that repeat printed numbers.
     """
     if claim.unjudged:
         return Judgement(Verdict.UNJUDGED, claim.unjudged)
@@ -68,23 +68,25 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     if claim.least is None and claim.most is None:
         repeated = "see the numbers that it repeats" if claim.repeats_number else ""
         return Judgement(Verdict.UNJUDGED, repeated or "it states no range")
-    numbers, without = _numbers(data, claim.variable, claim)
+    numbers, without = _select_numbers(data, claim.variable, claim)
     known = numbers[(numbers[_STATE] == Status.OK.label) & np.isfinite(numbers[_NUMBER])]
     if known.empty:
-        return Judgement(Verdict.UNJUDGED, "; ".join(filter(None, (_why(numbers), without))))
+        return Judgement(
+            Verdict.UNJUDGED, "; ".join(filter(None, (_explain_missing(numbers), without)))
+        )
     values = known[_NUMBER]
-    against = known[[not _within(value, claim.least, claim.most) for value in values]]
+    against = known[[not _is_within(value, claim.least, claim.most) for value in values]]
     seeds = numbers[REPLICATE].nunique()
     held, within = seeds - against[REPLICATE].nunique(), 1 - len(against) / len(known)
     fails = Verdict.SLIP if claim.slip else Verdict.FAILS
-    where = _places(against, known)
+    where = _name_places(against, known)
     if claim.share < 1:
         verdict = Verdict.HOLDS if within >= claim.share else fails
         reason = f"at {100 * within:.3g} % of {len(known)} points"
     elif not held:
         verdict, reason = fails, where
     elif len(known) < len(numbers):
-        verdict, reason = Verdict.UNJUDGED, _why(numbers.drop(known.index))
+        verdict, reason = Verdict.UNJUDGED, _explain_missing(numbers.drop(known.index))
     elif len(against):
         reason = f"for {held} of {seeds} seeds{where and f'; {where}'}"
         verdict = Verdict.VARIES
@@ -95,7 +97,7 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     return Judgement(verdict, remark, least, most, len(known), len(against))
 
 
-def of_numbers(claim: Claim, numbers: Sequence[Compared]) -> Judgement:
+def judge_by_numbers(claim: Claim, numbers: Sequence[Compared]) -> Judgement:
     """Judge a claim that repeats printed numbers: return the worst verdict on these numbers."""
     repeated = [
         number
@@ -105,7 +107,7 @@ def of_numbers(claim: Claim, numbers: Sequence[Compared]) -> Judgement:
     values = [number.median for number in repeated if number.median is not None]
     if not repeated:
         return Judgement(Verdict.UNJUDGED, "none of its numbers is printed")
-    verdict = worst(number.verdict for number in repeated)
+    verdict = find_worst(number.verdict for number in repeated)
     found = [number for number in repeated if number.verdict is verdict]
     return Judgement(
         verdict,
@@ -117,12 +119,12 @@ def of_numbers(claim: Claim, numbers: Sequence[Compared]) -> Judgement:
     )
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
+def find_worst(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the worst of the verdicts."""
     return min(verdicts, key=list(Verdict).index)
 
 
-def range_text(
+def format_range(
     least: float | None,
     most: float | None,
     stated: tuple[float | None, float | None] | None = None,
@@ -138,8 +140,8 @@ def range_text(
         if stated is None:
             return f"{value:.12g}"
         shown = (f"{value:.{digits}g}" for digits in range(4, 18))
-        inside = _within(value, *stated)
-        return next(one for one in shown if _within(float(one), *stated) == inside)
+        inside = _is_within(value, *stated)
+        return next(one for one in shown if _is_within(float(one), *stated) == inside)
 
     if least is None:
         return "" if most is None else f"≤ {text(most)}"
@@ -149,11 +151,11 @@ def range_text(
     return first if first == last else f"{first}–{last}"
 
 
-def _within(value: float, least: float | None, most: float | None) -> bool:
+def _is_within(value: float, least: float | None, most: float | None) -> bool:
     return (least is None or value >= least) and (most is None or value <= most)
 
 
-def _numbers(data: xr.Dataset, variable: str, claim: Claim) -> tuple[pd.DataFrame, str]:
+def _select_numbers(data: xr.Dataset, variable: str, claim: Claim) -> tuple[pd.DataFrame, str]:
     """Return the numbers that decide a claim, and a text that names the claim's missing labels.
 
     The table has a row for every cell: its labels (the mechanism first), replicate, number and
@@ -175,17 +177,17 @@ def _numbers(data: xr.Dataset, variable: str, claim: Claim) -> tuple[pd.DataFram
     if over:
         numbers = numbers[numbers["mechanism"] != claim.over]
         below = cells[cells["mechanism"] == claim.over]
-        numbers = _ratio(numbers, below, [axis for axis in axes if axis != "mechanism"])
+        numbers = _divide(numbers, below, [axis for axis in axes if axis != "mechanism"])
     if claim.along is not None:  # each number is divided by the one at the previous label
         following = dict(pairwise(numbers[claim.along].unique()))
         earlier = numbers[numbers[claim.along].isin(following)]
         later = earlier[claim.along].map(following)
-        numbers = _ratio(numbers, earlier.assign(**{claim.along: later}), axes)
+        numbers = _divide(numbers, earlier.assign(**{claim.along: later}), axes)
     without = f"without {'; '.join(gone)}" if gone else ""
     return numbers[[*axes, REPLICATE, _NUMBER, _STATE]], without
 
 
-def _ratio(above: pd.DataFrame, below: pd.DataFrame, on: Sequence[str]) -> pd.DataFrame:
+def _divide(above: pd.DataFrame, below: pd.DataFrame, on: Sequence[str]) -> pd.DataFrame:
     """Divide the numbers in ``above`` by those in ``below`` that have the same labels along ``on``.
 
     If the status of the numerator or the denominator is not ok, the quotient has that status.
@@ -198,7 +200,7 @@ def _ratio(above: pd.DataFrame, below: pd.DataFrame, on: Sequence[str]) -> pd.Da
     return quotients.assign(**{_NUMBER: number, _STATE: state})
 
 
-def _why(unknown: pd.DataFrame) -> str:
+def _explain_missing(unknown: pd.DataFrame) -> str:
     """Say why some points have no number, and name the first of these points."""
     if unknown.empty:
         return "nothing that it compares was run"
@@ -210,7 +212,7 @@ def _why(unknown: pd.DataFrame) -> str:
     return f"{where or 'its cell'} {why}{more}"
 
 
-def _places(against: pd.DataFrame, known: pd.DataFrame) -> str:
+def _name_places(against: pd.DataFrame, known: pd.DataFrame) -> str:
     """Name the points at which the numbers contradict a claim; empty if there is only one point.
 
     Only the coordinates that vary are named.

@@ -164,8 +164,8 @@ def compare(
     mechanism, which is 1, is left out if it agrees or was not run.
 
     A number about a fixed workload agrees if the measured number, within the certified gap of our
-    reference, rounds to it. A number about a random workload agrees unless `surprising` rejects its
-    p-value.
+    reference, rounds to it. A number about a random workload agrees unless `find_surprising`
+    rejects its p-value.
 
     A number may also agree up to a factor: the squared privacy cost of the paper's reference
     divided by that of our reference.
@@ -191,7 +191,7 @@ def compare(
             continue
         place = {**table.at, **at}
         here = frames.rows_at(cells, place)
-        draws, facts = ok_numbers(here, table.variable), dict[str, Any]()
+        draws, facts = select_ok(here, table.variable), dict[str, Any]()
         if here.empty:
             reason = NOT_RUN
         elif several := [axis for axis in axes if here[axis].nunique() > 1]:
@@ -200,7 +200,7 @@ def compare(
             worst = max(here["status"], key=list(frames.STATES.values()).index)
             reason = "has no number" if worst == Status.OK.label else worst.replace("_", " ")
         else:
-            facts = _facts(table.variable, place, cells, draws, reference)
+            facts = _measure(table.variable, place, cells, draws, reference)
             few = drawn and draws.size < FEWEST_DRAWS
             reason = f"{draws.size} draws, {FEWEST_DRAWS} are needed" if few else table.unjudged
         number = Compared(
@@ -216,10 +216,10 @@ def compare(
         if not of_reference or not (number.agrees() or number.reason == NOT_RUN):
             found.append(number)
             draws_of.append(draws)
-    return _judged(found, draws_of, drawn=drawn)
+    return _judge(found, draws_of, drawn=drawn)
 
 
-def surprising(chances: Sequence[float]) -> list[bool]:
+def find_surprising(chances: Sequence[float]) -> list[bool]:
     """Return whether the Benjamini-Hochberg rule rejects each p-value in ``chances`` at `LEVEL`.
 
     If all numbers come from our distribution, the probability that the rule rejects any of them is
@@ -230,7 +230,7 @@ def surprising(chances: Sequence[float]) -> list[bool]:
     return [bool(one <= LEVEL) for one in false_discovery_control(chances)] if chances else []
 
 
-def chance_of(low: float, high: float, draws: Array) -> float:
+def compute_chance(low: float, high: float, draws: Array) -> float:
     """Return the probability that a further draw is at least as far from the mean as [low, high].
 
     The mean is the geometric mean of the draws, and distances are measured between logarithms. The
@@ -245,7 +245,7 @@ def chance_of(low: float, high: float, draws: Array) -> float:
     return 0.0 if spread == 0.0 else float(2 * scipy.special.stdtr(len(logs) - 1, -away / spread))
 
 
-def prediction_interval(draws: Array) -> tuple[float, float]:
+def compute_interval(draws: Array) -> tuple[float, float]:
     """Return the interval that contains a further draw with probability 1 - `LEVEL`."""
     logs = np.log(draws)
     spread = logs.std(ddof=1) * np.sqrt(1 + 1 / len(logs))
@@ -253,7 +253,7 @@ def prediction_interval(draws: Array) -> tuple[float, float]:
     return float(np.exp(logs.mean() - reach)), float(np.exp(logs.mean() + reach))
 
 
-def ok_numbers(cells: pd.DataFrame, variable: str) -> Array:
+def select_ok(cells: pd.DataFrame, variable: str) -> Array:
     """Return the finite values of a variable in the cells whose status is ok."""
     if variable not in cells:
         return np.empty(0)
@@ -261,15 +261,15 @@ def ok_numbers(cells: pd.DataFrame, variable: str) -> Array:
     return np.asarray(numbers[np.isfinite(numbers)])
 
 
-def _facts(
+def _measure(
     variable: str, place: Mapping[str, Scalar], cells: pd.DataFrame, draws: Array, reference: str
 ) -> dict[str, Any]:
     """Return the measured fields of a `Compared`: statistics of its draws and of the references."""
     gaps = theirs = draws[:0]
     if variable in OF_REFERENCE:
         found = frames.rows_at(cells, {k: v for k, v in place.items() if k != "mechanism"})
-        gaps = ok_numbers(frames.rows_at(found, {"mechanism": reference}), "gap")
-        theirs = ok_numbers(frames.rows_at(found, {"mechanism": PUBLISHED_REFERENCE}), variable)
+        gaps = select_ok(frames.rows_at(found, {"mechanism": reference}), "gap")
+        theirs = select_ok(frames.rows_at(found, {"mechanism": PUBLISHED_REFERENCE}), variable)
     return {
         "median": float(np.median(draws)),
         "least": float(draws.min()),
@@ -280,7 +280,7 @@ def _facts(
     }
 
 
-def _judged(found: Sequence[Compared], draws_of: Sequence[Array], *, drawn: bool) -> list[Compared]:
+def _judge(found: Sequence[Compared], draws_of: Sequence[Array], *, drawn: bool) -> list[Compared]:
     """Judge the numbers of a table together; ``draws_of`` contains our draws for each number."""
     if drawn:
         factors: list[tuple[float, ...]] = [
@@ -288,21 +288,21 @@ def _judged(found: Sequence[Compared], draws_of: Sequence[Array], *, drawn: bool
         ]
     else:
         rows = groupby(found, key=lambda n: [v for k, v in n.at.items() if k != "mechanism"])
-        factors = [of_row for _, row in rows for of_row in _factors_of_row(list(row))]
+        factors = [of_row for _, row in rows for of_row in _find_factors(list(row))]
     tested = [at for at, number in enumerate(found) if not number.reason]
 
     def chance(at: int, *known: float) -> float:
         if drawn:
-            return chance_of(*found[at].range(*known), draws_of[at])
+            return compute_chance(*found[at].range(*known), draws_of[at])
         return float(found[at].agrees(*known))
 
     judged = list(found)
-    plain = surprising([chance(at) for at in tested])
-    scaled = surprising([chance(at, *factors[at]) for at in tested])
+    plain = find_surprising([chance(at) for at in tested])
+    scaled = find_surprising([chance(at, *factors[at]) for at in tested])
     for at, differs, by_factor in zip(tested, plain, scaled, strict=True):
         number = replace(found[at], verdict=Verdict.HOLDS)
         if drawn:
-            least, most = prediction_interval(draws_of[at])
+            least, most = compute_interval(draws_of[at])
             number = replace(number, least=least, most=most)
         if differs:
             fails = Verdict.SLIP if number.slip else Verdict.FAILS
@@ -312,7 +312,7 @@ def _judged(found: Sequence[Compared], draws_of: Sequence[Array], *, drawn: bool
     return judged
 
 
-def _factors_of_row(row: Sequence[Compared]) -> list[tuple[float, ...]]:
+def _find_factors(row: Sequence[Compared]) -> list[tuple[float, ...]]:
     """Return, for each number of a row, the factors that follow from IP's number.
 
     These are the smallest, the central and the largest factor, because IP's printed number is

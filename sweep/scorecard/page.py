@@ -11,8 +11,8 @@ from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError
 from sweep.experiment.files import text_of
 from sweep.experiment.schema import Claim
-from sweep.scorecard.card import ClaimRow, Run, Scorecard, listed
-from sweep.scorecard.claims import range_text, worst
+from sweep.scorecard.card import ClaimRow, Run, Scorecard, format_labels
+from sweep.scorecard.claims import find_worst, format_range
 from sweep.scorecard.numbers import NOT_RUN, OTHER_READING, Compared, Verdict
 
 SECTION = re.compile(r"<!-- scorecard: (.+?) -->\n.*?<!-- end of scorecard -->\n", re.DOTALL)
@@ -59,7 +59,7 @@ class Sentence:
         share = min(row.claim.share for row in self.rows)
         if share < 1 and self.within is not None:
             return Verdict.HOLDS if self.within >= share else Verdict.FAILS
-        return worst(row.judgement.verdict for row in self.rows)
+        return find_worst(row.judgement.verdict for row in self.rows)
 
     @property
     def cause(self) -> str:
@@ -67,7 +67,7 @@ class Sentence:
         return next(filter(None, (row.claim.slip or row.claim.cause for row in self.rows)), "")
 
 
-def filled(page: str, card: Scorecard) -> str:
+def fill(page: str, card: Scorecard) -> str:
     """Return a page with its marked sections regenerated.
 
     A section is the text between ``<!-- scorecard: NAME -->`` and ``<!-- end of scorecard -->``. If
@@ -84,11 +84,13 @@ def filled(page: str, card: Scorecard) -> str:
     def section(match: re.Match[str]) -> str:
         source = match[1].removesuffix(_IN_SHORT)
         if source == "summary":
-            text = _summary(card)
+            text = _describe_sources(card)
         elif source != match[1]:
-            text = _not_reproduced(_of_source(card, source))
+            text = _list_failures(_select_source(card, source))
         else:
-            text = "\n\n".join(_experiments(_of_source(card, source), source)) or "None."
+            text = (
+                "\n\n".join(_describe_experiments(_select_source(card, source), source)) or "None."
+            )
         return f"<!-- scorecard: {match[1]} -->\n{text}\n<!-- end of scorecard -->\n"
 
     text, sections = SECTION.subn(section, page)
@@ -100,7 +102,7 @@ def filled(page: str, card: Scorecard) -> str:
     return text
 
 
-def content(path: Path, card: Scorecard) -> str:
+def make_content(path: Path, card: Scorecard) -> str:
     """Return the content of a scorecard's file: JSON, or a page with its marked sections filled in.
 
     Raises
@@ -111,30 +113,30 @@ def content(path: Path, card: Scorecard) -> str:
     if path.suffix == ".json":
         return card.text()
     if path.suffix == ".md":
-        return filled(text_of("page", path, "a page has to exist"), card)
+        return fill(text_of("page", path, "a page has to exist"), card)
     raise SweepError(
         f"cannot write a scorecard to {str(path)!r}; expected FILE.json, or FILE.md with sections "
         "to fill in"
     )
 
 
-def brief(card: Scorecard) -> str:
+def summarise(card: Scorecard) -> str:
     """Return the summary and a list of what was not reproduced, as Markdown."""
-    return f"{_summary(card)}\n\n**What was not reproduced**\n\n{_not_reproduced(card)}"
+    return f"{_describe_sources(card)}\n\n**What was not reproduced**\n\n{_list_failures(card)}"
 
 
-def markdown(card: Scorecard) -> str:
+def to_markdown(card: Scorecard) -> str:
     """Return the scorecard as Markdown: summary, what was not reproduced, then every experiment."""
-    return "\n\n".join([brief(card), *_experiments(card)]) + "\n"
+    return "\n\n".join([summarise(card), *_describe_experiments(card)]) + "\n"
 
 
-def _of_source(card: Scorecard, name: str) -> Scorecard:
+def _select_source(card: Scorecard, name: str) -> Scorecard:
     begins = PAPERS if name == _REST else name
     shown = (r.experiment for r in card.runs if r.source.startswith(begins) != (name == _REST))
     return card.of(*shown)
 
 
-def _sentences(card: Scorecard) -> list[list[Sentence]]:
+def _group_sentences(card: Scorecard) -> list[list[Sentence]]:
     """Return a list for each sentence of the papers: the sentence in each of its readings.
 
     The sentences are in the order of their first claims.
@@ -146,34 +148,36 @@ def _sentences(card: Scorecard) -> list[list[Sentence]]:
     return [[*map(Sentence, readings.values())] for readings in found.values()]
 
 
-def _counted(card: Scorecard) -> tuple[list[Compared], list[Sentence]]:
+def _select_counted(card: Scorecard) -> tuple[list[Compared], list[Sentence]]:
     """Return the numbers and the sentences to count, each once.
 
     Numbers and sentences in another reading of the paper are not counted.
     """
     numbers = [row for row in card.numbers if row.kind != OTHER_READING]
-    sentences = [one for readings in _sentences(card) for one in readings if not one.claim.reading]
+    sentences = [
+        one for readings in _group_sentences(card) for one in readings if not one.claim.reading
+    ]
     return numbers, sentences
 
 
-def _summary(card: Scorecard) -> str:
+def _describe_sources(card: Scorecard) -> str:
     """Say how much of each paper was reproduced, by which code, and on which machines."""
     heads = ("source", "printed numbers", "closed forms", "sentences")
-    parts = {name: _of_source(card, name) for name in SOURCES}
-    rows = [[name, *_tallies(part)] for name, part in parts.items() if part.runs]
+    parts = {name: _select_source(card, name) for name in SOURCES}
+    rows = [[name, *_count_verdicts(part)] for name, part in parts.items() if part.runs]
     if len(rows) > 1:
         papers = card.of(*(run.experiment for name in PAPERS for run in parts[name].runs))
-        rows.insert(0, ["**the five papers**", *_tallies(papers)])
+        rows.insert(0, ["**the five papers**", *_count_verdicts(papers)])
     revisions = Counter(run.revision[:12] for run in card.runs if run.revision)
     machines = dict.fromkeys(run.machine for run in card.runs if run.machine)
     counts = [f"{name} ({n} experiment{'s' * (n > 1)})" for name, n in revisions.most_common()]
     by = f"Computed at revision {', '.join(counts)} on {'; '.join(machines)}."
-    return f"{by if counts else 'Nothing was run.'}\n\n{_table(heads, rows)}"
+    return f"{by if counts else 'Nothing was run.'}\n\n{_make_table(heads, rows)}"
 
 
-def _tallies(card: Scorecard) -> list[str]:
+def _count_verdicts(card: Scorecard) -> list[str]:
     """Return three texts that count printed numbers, closed forms and sentences by verdict."""
-    numbers, sentences = _counted(card)
+    numbers, sentences = _select_counted(card)
     kinds = ([one.verdict for one in numbers if one.kind == k] for k in ("printed", "closed form"))
     counts = map(Counter, (*kinds, [one.verdict for one in sentences]))
     return [
@@ -182,9 +186,9 @@ def _tallies(card: Scorecard) -> list[str]:
     ]
 
 
-def _not_reproduced(card: Scorecard) -> str:
+def _list_failures(card: Scorecard) -> str:
     """List the numbers that differ and the sentences that fail, grouped by cause, as Markdown."""
-    numbers, sentences = _counted(card)
+    numbers, sentences = _select_counted(card)
     causes = defaultdict[str, dict[str, list[str]]](dict)
     for row in numbers:
         if row.verdict is Verdict.FAILS:
@@ -205,33 +209,33 @@ def _not_reproduced(card: Scorecard) -> str:
     )
 
 
-def _within(source: str, paper: str) -> str:
+def _remove_paper(source: str, paper: str) -> str:
     """Remove the name of the paper from the beginning of a source."""
     return source.removeprefix(paper).lstrip(", ") if paper else source
 
 
-def _experiments(card: Scorecard, paper: str = "") -> list[str]:
+def _describe_experiments(card: Scorecard, paper: str = "") -> list[str]:
     """Return the Markdown of every experiment: its tables, then its sentences.
 
     A sentence belongs to the experiment of its first claim.
     """
-    sentences, parts = _sentences(card), []
+    sentences, parts = _group_sentences(card), []
     for run in card.runs:
         at = {"all sizes": "", "not run": " Not run."}.get(run.run_at, f" Run: {run.run_at}.")
-        source, title = _within(run.source, paper), run.title.partition(":")[0]
+        source, title = _remove_paper(run.source, paper), run.title.partition(":")[0]
         parts.append(f"**`{run.experiment}`**{source and f', {source}'}: {title}.{at}")
         numbers = card.of(run.experiment).numbers
         tables = defaultdict[tuple[str, str, str], list[Compared]](list)
         for row in numbers:
             tables[row.kind, row.table, row.variable].append(row)
         for (kind, name, _), rows in tables.items():
-            parts.append(_numbers(name if kind == "printed" else f"{name} ({kind})", rows))
+            parts.append(_describe_numbers(name if kind == "printed" else f"{name} ({kind})", rows))
         own = [one for one in sentences if one[0].rows[0].experiment == run.experiment]
-        parts += ["\n".join(_statement(one, run, paper) for one in own)] if own else []
+        parts += ["\n".join(_describe_sentence(one, run, paper) for one in own)] if own else []
     return parts
 
 
-def _numbers(name: str, rows: Sequence[Compared]) -> str:
+def _describe_numbers(name: str, rows: Sequence[Compared]) -> str:
     """Return a Markdown table of printed and measured numbers, with remarks.
 
     A line is omitted if none of its numbers was run.
@@ -261,7 +265,8 @@ def _numbers(name: str, rows: Sequence[Compared]) -> str:
         *dict.fromkeys(f"? {row.reason}." for row in rows if _mark(row) == "?"),
         *dict.fromkeys(f"Slip: {row.slip}." for row in rows if _mark(row) == "slip"),
     ]
-    return f"{' '.join([f'{name}.', *filter(None, remarks)])}\n\n{_table([*down, *columns], body)}"
+    heading = " ".join([f"{name}.", *filter(None, remarks)])
+    return f"{heading}\n\n{_make_table([*down, *columns], body)}"
 
 
 def _column(row: Compared) -> str:
@@ -281,36 +286,37 @@ def _cell(row: Compared) -> str:
         mark += f" {100 * row.difference:+.3g} %{' after f' if row.factor else ''}"
     ends = (row.stated - row.rounding, row.stated + row.rounding)
     if row.draws > 1:
-        return f"{row.printed} ({range_text(row.least, row.most, ends)}) {mark}"
-    measured = range_text(row.median, row.median, ends)
+        return f"{row.printed} ({format_range(row.least, row.most, ends)}) {mark}"
+    measured = format_range(row.median, row.median, ends)
     decimals = len(row.printed.partition(".")[2])
     if abs(row.median) >= 10.0 ** (4 - decimals):  # four digits are fewer than the paper prints
         measured = f"{row.median:.{decimals}f}"
     return f"{row.printed} / {measured} {mark}"
 
 
-def _statement(readings: Sequence[Sentence], run: Run, paper: str) -> str:
+def _describe_sentence(readings: Sequence[Sentence], run: Run, paper: str) -> str:
     """Return a list item: a sentence, what it states, and the verdict on each of its readings.
 
     The source, the quantity and the range that the sentence states are in parentheses.
     """
     rows, first = readings[0].rows, readings[0].claim
-    source = "" if run.source.startswith(first.source) else _within(first.source, paper)
-    meant = dict.fromkeys(_quantity(row.claim) for row in rows)
+    source = "" if run.source.startswith(first.source) else _remove_paper(first.source, paper)
+    meant = dict.fromkeys(_describe_quantity(row.claim) for row in rows)
     if len(meant) > 1:  # without the labels of the points
         meant = dict.fromkeys(quantity.partition(";")[0] for quantity in meant)
-    stated = range_text(first.least, first.most)
+    stated = format_range(first.least, first.most)
     if first.share < 1:
         stated += f" at {100 * first.share:.0f} % of the points"
     means = ": ".join(filter(None, ("; ".join(meant), stated)))
     remark = "; ".join(filter(None, (source, means)))
     found = [
-        f"{one.claim.reading and f'read as {one.claim.reading}: '}{_found(one)}" for one in readings
+        f"{one.claim.reading and f'read as {one.claim.reading}: '}{_describe_verdict(one)}"
+        for one in readings
     ]
     return f"- “{first.text}”{remark and f' ({remark})'}: {'; '.join(found)}."
 
 
-def _found(sentence: Sentence) -> str:
+def _describe_verdict(sentence: Sentence) -> str:
     """Return the verdict on a sentence as text, with the numbers of the claims that decide it."""
     verdict, claim, rows = sentence.verdict, sentence.claim, sentence.rows
     if verdict is not Verdict.HOLDS and claim.share == 1:
@@ -325,11 +331,11 @@ def _found(sentence: Sentence) -> str:
         found += f" (not {', '.join(row.claim.part or f'`{row.experiment}`' for row in rows)})"
     least = min((one.least for one in judged if one.least is not None), default=None)
     most = max((one.most for one in judged if one.most is not None), default=None)
-    found += f", {range_text(least, most, (claim.least, claim.most))}"
+    found += f", {format_range(least, most, (claim.least, claim.most))}"
     return f"{found}: {claim.slip}" if verdict is Verdict.SLIP else found
 
 
-def _quantity(claim: Claim) -> str:
+def _describe_quantity(claim: Claim) -> str:
     """Return as text the quantity that decides a claim, such as ``CA / IP`` and the variable.
 
     The labels of the claim's points follow, each after a semicolon.
@@ -339,11 +345,11 @@ def _quantity(claim: Claim) -> str:
     of = ", ".join(map(str, claim.at.get("mechanism", ())))
     over = f" / {claim.over}" if claim.over is not None else ""
     along = f", growth along {claim.along}" if claim.along else ""
-    at = [f"{k} = {listed(v)}" for k, v in claim.at.items() if k != "mechanism"]
+    at = [f"{k} = {format_labels(v)}" for k, v in claim.at.items() if k != "mechanism"]
     return "; ".join([f"{of}{over} `{claim.variable}`{along}".strip(), *at])
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _make_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     safe = ([text.replace("|", "\\|").replace("\n", " ") for text in line] for line in lines)
     return "\n".join(f"| {' | '.join(line)} |" for line in safe)

@@ -15,14 +15,14 @@ from sweep.dataset.reading import open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.loading import load_experiment
 from sweep.report import drawing, figures
-from sweep.report.drawing import styles_of
+from sweep.report.drawing import choose_styles
 from sweep.runner import commands
 from sweep.store.records import Status
 
 
 def drawn(data, name, changes=None, **content):
     data, made = described(data, **content)
-    return figures.pictures(data, made, name, changes)
+    return figures.draw(data, made, name, changes)
 
 
 def of_figure(data, name="f", **figure):
@@ -93,7 +93,7 @@ def test_what_varies_besides_is_named_with_the_line_or_has_panels():
 
 def test_a_declared_figure_is_drawn_by_its_name_and_can_be_changed():
     mine = [{"name": "mine", "variable": "gap", "x": "d"}]
-    assert figures.by_default(*described(MEASURED, figures=mine)) == ["mine"]
+    assert figures.choose_default(*described(MEASURED, figures=mine)) == ["mine"]
     (picture,) = drawn(
         MEASURED, "mine", {"where": "d == 4", "hue": "d", "x": "mechanism"}, figures=mine
     )
@@ -169,7 +169,7 @@ def test_figures_that_cannot_be_drawn_are_refused(name, changes, said):
 def test_files_say_where_they_come_from_and_are_the_same_each_time(form):
     data, made = described(MEASURED)
     known = data.assign_attrs(data.attrs, git_revision="abc123")
-    first, second = (figures.pictures(known, made, "ratio")[0] for _ in range(2))
+    first, second = (figures.draw(known, made, "ratio")[0] for _ in range(2))
     content = first.written(form)
     assert content == second.written(form) == first.written(form)
     if form != "pdf":
@@ -198,7 +198,7 @@ def test_a_matplotlib_that_does_not_start_is_a_sentence(monkeypatch, error):
 def test_labels_of_ticks_do_not_lie_on_each_other():
     x = (0.588, 5.91, 8.38, 8.61, 11.4, 11.7)
     panel = drawing.Panel("p", [drawing.Line("a", x, x)], {"xscale": "log"})
-    shown = drawing.picture("f", [panel]).figure
+    shown = drawing.draw("f", [panel]).figure
     shown.canvas.draw()
     boxes = [label.get_window_extent() for label in shown.axes[0].get_xticklabels()]
     assert len(boxes) > 2
@@ -219,14 +219,14 @@ def look(line):
 
 def test_a_mechanism_has_one_colour_and_marker_of_its_own_in_every_figure():
     names = [*solvers.all_mechanisms(), "HM (sqrt)", "SM-II (published)", "mine", "theirs"]
-    styles = styles_of(names)
+    styles = choose_styles(names)
     colours = {drawing._COLOURS[number % len(drawing._COLOURS)] for number in styles.values()}
     assert len(colours) == len(names) >= 20
-    both = styles_of(["GM", "IP", "mine", "SM-II (published)"])
-    alone = styles_of(["SM-II (published)", "mine", "IP"])
+    both = choose_styles(["GM", "IP", "mine", "SM-II (published)"])
+    alone = choose_styles(["SM-II (published)", "mine", "IP"])
     assert {name: both[name] for name in alone} == alone
-    assert len(set(styles_of(map(str, range(99))).values())) == 99
-    assert list(styles_of(["d = 8", "d = 4"]).values()) == [0, 1]
+    assert len(set(choose_styles(map(str, range(99))).values())) == 99
+    assert list(choose_styles(["d = 8", "d = 4"]).values()) == [0, 1]
 
 
 def test_a_mechanism_keeps_its_style_whatever_cells_are_chosen():
@@ -344,10 +344,10 @@ def test_the_figure_of_a_paper_is_what_its_experiment_draws_by_default(name, tmp
     experiment = load_experiment(name, SHIPPED[name])
     commands.run(experiment, tmp_path / "s", client)
     results = open_dataset(tmp_path / "s")
-    drawn = figures.by_default(results, experiment)
+    drawn = figures.choose_default(results, experiment)
     assert drawn == [figure.name for figure in experiment.figures]
     for figure in drawn:
-        for picture in figures.pictures(results, experiment, figure, store=tmp_path / "s"):
+        for picture in figures.draw(results, experiment, figure, store=tmp_path / "s"):
             axes = picture.figure.axes
             shown = [y for one in axes for line in one.lines for y in line.get_ydata()]
             assert len(shown) >= 2

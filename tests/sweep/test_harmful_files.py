@@ -241,11 +241,11 @@ def test_output_contains_no_terminal_commands(here, command, on_the_test_cluster
 
 
 def test_escapes_are_written_out_and_the_rest_is_left():
-    assert consoles.escaped("a\x1b[0m\ud800\u2066b") == r"a\x1b[0m\ud800\u2066b"
+    assert consoles.escape("a\x1b[0m\ud800\u2066b") == r"a\x1b[0m\ud800\u2066b"
     for text in ("Δ² — é 数\n\tb", "a\u00a0b", ""):
-        assert consoles.escaped(text) == text
-    assert consoles.sentence("x" * 10**6).startswith("xxx")
-    assert len(consoles.sentence("x" * 10**6)) < 5000
+        assert consoles.escape(text) == text
+    assert consoles.shorten("x" * 10**6).startswith("xxx")
+    assert len(consoles.shorten("x" * 10**6)) < 5000
 
 
 def test_the_environment_raises_limits(monkeypatch):

@@ -166,7 +166,7 @@ def test_every_rare_event_comes_back_from_the_log_with_its_time(tmp_path, clock)
     lines = list(log.lines(store))
     assert [log.event_of(line) for line in lines] == told
     assert {line["time"] for line in lines} == {clock.now}
-    assert all(messages.message(event) for event in [*frequent, *told])
+    assert all(messages.describe(event) for event in [*frequent, *told])
     assert log.event_of({"event": "OfAnotherVersion", "time": 1.0}) is None
 
 
@@ -248,7 +248,7 @@ def test_errors_that_differ_in_numbers_alone_are_one_group():
         Trouble("", {}, CellRecord(f"c-{at}", "s", "p", Status.FAILED, error=error))
         for at, error in enumerate(["OSError: full", *errors])
     ]
-    assert [len(group) for group in messages.alike(found)] == [160, 1]
+    assert [len(group) for group in messages.group_alike(found)] == [160, 1]
 
 
 @pytest.mark.parametrize(
@@ -291,5 +291,5 @@ def test_a_run_is_watched_from_another_process_until_it_ends(
 
 def test_a_suggested_command_quotes_the_store_and_gives_more_time_after_a_time_limit():
     ended = events.RunEnded({"timeout": 1}, seconds=1.0, interrupted=False)
-    (sentence,) = messages.remaining(ended, "my results/s")
+    (sentence,) = messages.describe_remaining(ended, "my results/s")
     assert "`sweep rerun 'my results/s' --time-limit SECONDS`" in sentence

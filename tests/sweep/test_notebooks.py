@@ -103,7 +103,7 @@ def test_progress_is_shown_in_notebooks_and_on_terminals(monkeypatch, tmp_path):
         heard.append(options)
         return Store(tmp_path, "identity", "some")
 
-    work = notebook.watched(store)
+    work = notebook.watch(store)
     assert work() == tmp_path
     monkeypatch.setattr(notebook, "Console", partial(Console, force_terminal=True))
     work()

@@ -56,7 +56,7 @@ def test_the_report_has_everything_and_needs_nothing_else(store, command, refusa
 
 
 def test_failures_are_grouped_and_come_after_the_results(store):
-    text = page.report(store)
+    text = page.make_report(store)
     section = text[text.index('<section id="troubles"') :]
     assert text.index('<section id="tables"') < text.index('<section id="troubles"')
     assert section.count("<summary><span") == 1
@@ -67,7 +67,7 @@ def test_failures_are_grouped_and_come_after_the_results(store):
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on the path")
 def test_it_fits_every_screen_and_says_nothing_to_the_console(store):
-    output.write(store / "report.html", page.report(store))
+    output.write(store / "report.html", page.make_report(store))
     with sync_playwright() as player:
         browser = player.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox"], timeout=HANG

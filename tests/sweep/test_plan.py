@@ -100,7 +100,7 @@ def test_a_plan_says_how_long_it_takes_on_a_cluster(command, refusal, here):
 def test_a_plan_says_what_this_machine_has_too_little_memory_for(small, monkeypatch):
     def said():
         console = Console(width=200, record=True, file=StringIO())
-        console.print(states.planned(plan(small("[64]", "[optimal]")), "s", "here"))
+        console.print(states.describe_plan(plan(small("[64]", "[optimal]")), "s", "here"))
         return console.export_text()
 
     assert "would refuse" not in said()

@@ -39,7 +39,7 @@ def stored():
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_the_pages_are_the_stored_scorecard(path, stored):
     written = path.read_text()
-    assert page.filled(written, stored) == written, AGAIN
+    assert page.fill(written, stored) == written, AGAIN
 
 
 def test_every_paper_has_its_page_and_the_first_is_short():

@@ -22,7 +22,7 @@ from sweep.grid.grids import distinct
 from sweep.plan import costs, solves, tasks
 from sweep.plan.stored import of_store
 from sweep.plan.tasks import CellTask, Solve
-from sweep.report.messages import remarks
+from sweep.report.messages import describe_more
 from sweep.runner import session, status
 from sweep.runner.selection import selected
 from sweep.store import folder
@@ -89,7 +89,7 @@ def test_cells_that_the_experiment_lost_are_hidden_and_kept(
     less = sweep.run(small("[2]"), tmp_path / "s", client="never touched", listen=heard.append)
     assert less.squared_privacy_cost.equals(grown.squared_privacy_cost.sel(d=[2]))
     assert (heard[0].hidden, heard[0].todo) == (2, 0)
-    (said,) = remarks(heard[0])
+    (said,) = describe_more(heard[0])
     assert said.startswith("2 cells of earlier runs are no longer in the experiment")
     assert "--set d=" in said
     assert "sweep forget" in said

@@ -17,7 +17,7 @@ from sweep.runner import commands
 from sweep.scorecard import card as cards
 from sweep.scorecard import page
 from sweep.scorecard.claims import Judgement
-from sweep.scorecard.numbers import LEVEL, Verdict, chance_of, compare, surprising
+from sweep.scorecard.numbers import LEVEL, Verdict, compare, compute_chance, find_surprising
 from sweep.store import code
 from sweep.store.records import Status
 
@@ -111,7 +111,7 @@ def test_a_number_of_a_random_workload_is_tested_against_the_draws():
     assert verdicts([near, far]) == ["HOLDS", "FAILS"]
     assert near.draws == 100
     assert (near.least, near.most) == pytest.approx((2 * 0.877, 2 * 1.14), rel=0.03)
-    assert 0.01 < chance_of(2.195, 2.205, lognormal(100, 2)[:, 0]) < 0.2
+    assert 0.01 < compute_chance(2.195, 2.205, lognormal(100, 2)[:, 0]) < 0.2
     assert far.difference == pytest.approx(2 / 3 - 1, abs=0.01)
     (few,) = of_draws([3.0], lognormal(19, 1))
     assert (few.verdict, few.reason) == (Verdict.UNJUDGED, "19 draws, 20 are needed")
@@ -130,9 +130,9 @@ def test_a_column_that_repeats_another_is_no_test_of_its_own():
     draws = lognormal(100, 2)
     found = of_draws([2.0, 2.28, 2.28], draws[:, [0, 1, 1]], same_as={"wCA-I": "CA"})
     assert [one.at["mechanism"] for one in found] == ["IP", "CA"]
-    assert surprising([0.004, 0.5]) == [True, False]
-    assert surprising([0.006, 0.5, 0.5]) == [False] * 3
-    assert surprising([0.006, 0.0001]) == [True, True]
+    assert find_surprising([0.004, 0.5]) == [True, False]
+    assert find_surprising([0.006, 0.5, 0.5]) == [False] * 3
+    assert find_surprising([0.006, 0.0001]) == [True, True]
 
 
 @pytest.mark.parametrize(("stated", "like_ours"), [((3.0, 3.1), True), ((2.0, 3.1), False)])
@@ -156,9 +156,10 @@ def test_a_table_of_draws_like_ours_has_an_error_as_rarely_as_is_stated(draws, s
     for seed in range(tables):
         values = lognormal(draws + 1, 15, seed, shared)
         chances = [
-            chance_of(one, one, rest) for one, rest in zip(values[0], values[1:].T, strict=True)
+            compute_chance(one, one, rest)
+            for one, rest in zip(values[0], values[1:].T, strict=True)
         ]
-        alarms += any(surprising(chances))
+        alarms += any(find_surprising(chances))
     # 4 standard deviations of the binomial above the level
     assert alarms <= LEVEL * tables + 4 * np.sqrt(LEVEL * tables)
 
@@ -274,7 +275,7 @@ def test_experiments_that_were_judged_again_replace_their_own(scored):
 
 
 def test_sections_of_a_page_are_filled_and_the_prose_stays(scored):
-    made = page.filled(MARKED, scored)
+    made = page.fill(MARKED, scored)
     assert "stale" not in made
     assert "Prose by hand." in made
     assert "| other sources | 3 ✓, 2 ?, 1 ✗ | 1 ✓ | 1 ✓, 1 ?, 1 ✗ |" in made
@@ -284,9 +285,9 @@ def test_sections_of_a_page_are_filled_and_the_prose_stays(scored):
     assert "- Table 1 (`small`): GM, d = 4: 4.1 / 4 ✗ -2.44 %; “GM is best”: *unexplained*" in made
     assert "- “GM is best” (IP, CA / GM `squared_privacy_cost`: ≥ 1.01): **✗**, 0." in made
     assert "; read as IP is meant: **✓**, 1.382–" in made  # 2 / (1 + 1 / sqrt(5)) at d = 2
-    assert page.filled(made, scored) == made
+    assert page.fill(made, scored) == made
     with pytest.raises(SweepError, match="no section"):
-        page.filled("# A page\n", scored)
+        page.fill("# A page\n", scored)
 
 
 @pytest.mark.parametrize(("within", "verdict"), [([100, 1], "HOLDS"), ([100, 0], "FAILS")])
@@ -336,7 +337,7 @@ def test_an_experiment_without_a_store_is_not_run(tmp_path):
     assert {row.verdict for row in card.numbers} == {Verdict.UNJUDGED}
     reasons = [row.judgement.reason for row in card.claims]
     assert reasons == [*["not run"] * 3, "no size is stated"]
-    assert "Not run." in page.markdown(card)
+    assert "Not run." in page.to_markdown(card)
 
 
 def test_the_cells_of_a_store_count_under_another_name(tmp_path, scored):

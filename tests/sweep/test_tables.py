@@ -22,7 +22,7 @@ from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.report import formats, tables
 from sweep.report.consoles import Terminal
 from sweep.report.messages import ProgressBar
-from sweep.report.tables import Wanted, all_tables, table
+from sweep.report.tables import Wanted, make_table, make_tables
 from sweep.store.records import Status
 
 OK, ABSENT, FAILED = int(Status.OK), int(Status.ABSENT), int(Status.FAILED)
@@ -56,7 +56,7 @@ def described(data, **content):
 
 
 def made(data, wanted=None, **content):
-    return all_tables(data, experiment(**content), wanted or Wanted(spread="none"))
+    return make_tables(data, experiment(**content), wanted or Wanted(spread="none"))
 
 
 def rendered(found, width=100):
@@ -169,13 +169,13 @@ def test_a_title_names_the_reference_mechanism_whatever_cells_are_chosen():
     data = MEASURED.copy(deep=True).assign_attrs(reference="CA")
     data["variance_ratio"].attrs["long_name"] = "ratio at the cost of the reference mechanism"
     for wanted in (Wanted(), Wanted("variance_ratio", where="d > 4")):
-        (found,) = tables.number_tables(data, experiment(show="variance_ratio"), wanted)
+        (found,) = tables.make_number_tables(data, experiment(show="variance_ratio"), wanted)
         assert found.title == "results: ratio at the cost of CA"
 
 
 def test_a_note_of_several_tables_in_a_row_is_printed_once():
     others = MEASURED.assign_attrs(neighbours="any two")
-    tables = [table(data, Wanted()) for data in (others, others, MEASURED, others)]
+    tables = [make_table(data, Wanted()) for data in (others, others, MEASURED, others)]
     assert rendered(tables[:2]).count("Neighbours: any two.") == 1
     assert rendered(tables).count("Neighbours: any two.") == 2
 
@@ -205,7 +205,7 @@ def test_claims_show_the_range_that_was_measured_and_the_verdict():
     assert found.title == "x: what the text says"
     assert found.shown.loc["IP is bad"].tolist() == ["≥ 2", "2.5–5", "holds"]
     assert found.shown.loc["gap is small"].tolist()[:2] == ["no range", "none"]
-    assert formats.csv([found]).splitlines()[1].startswith("x: what the text says,IP is bad,,")
+    assert formats.to_csv([found]).splitlines()[1].startswith("x: what the text says,IP is bad,,")
 
 
 @pytest.mark.parametrize("width", [60, 100])
@@ -216,7 +216,7 @@ def test_a_screen_shows_all_columns_and_cuts_no_number(width):
         {"d": [64, 1024], "replicate": [0, 1, 2], "mechanism": names},
         {"variance_ratio": 109.3421, "gap": 0.00071},
     )
-    text = rendered(all_tables(data, shipped, Wanted(spread="none"))[:1], width)
+    text = rendered(make_tables(data, shipped, Wanted(spread="none"))[:1], width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
     assert len(re.findall(r"109\.3\b", text)) == 2 * len(names)
@@ -239,8 +239,8 @@ def test_a_screen_cuts_no_label_and_no_spread(width, spread):
     ).assign_coords(delta=[1e-9])
     data["epsilon_at_targets"] = data["variance_ratio"].expand_dims(delta=data["delta"])
     for wanted in (Wanted(spread=spread), Wanted("squared_privacy_cost", spread=spread)):
-        (found,) = all_tables(data, experiment(), wanted)
-        grids = formats.grids(found, width)
+        (found,) = make_tables(data, experiment(), wanted)
+        grids = formats.make_grids(found, width)
         assert [letters(grid, width) for grid in grids] == [letters(grid, 10_000) for grid in grids]
         numbers = sum(len(grid.columns) - found.shown.index.nlevels for grid in grids)
         assert numbers == found.shown.shape[1]
@@ -289,7 +289,7 @@ def test_a_frame_has_a_row_for_every_cell_and_a_column_for_every_budget():
     ],
 )
 def test_means_come_with_their_spread(spread, texts):
-    found = table(REPLICATED, Wanted(spread=spread))
+    found = make_table(REPLICATED, Wanted(spread=spread))
     assert found.shown["IP"].tolist() == texts
     assert found.shown["CA"].tolist() == ["1.000", "1.000"]
     assert any(note.startswith("Means") and "over 3 replicates." in note for note in found.notes)
@@ -303,34 +303,34 @@ def test_means_come_with_their_spread(spread, texts):
 
 def test_means_of_some_replicates_say_so_and_no_error_is_zero():
     close = REPLICATED.assign(variance_ratio=1 + REPLICATED["variance_ratio"] * 1e-5)
-    assert table(close, Wanted()).shown.loc["4", "IP"] == "1.000 ± <0.001"
+    assert make_table(close, Wanted()).shown.loc["4", "IP"] == "1.000 ± <0.001"
     states = np.where(np.arange(3)[:, None, None] * np.array([[0], [1]]) > 0, ABSENT, OK)
     coords = {"replicate": [0, 1, 2], "d": [4, 8], "mechanism": ["CA"]}
-    found = table(dataset(coords, {"variance_ratio": 1.0}, states), Wanted(spread="none"))
+    found = make_table(dataset(coords, {"variance_ratio": 1.0}, states), Wanted(spread="none"))
     assert "Means over 1 to 3 replicates." in found.notes
     lacking = REPLICATED["variance_ratio"].where(REPLICATED["variance_ratio"] != 4)
-    found = table(REPLICATED.assign(variance_ratio=lacking), Wanted(spread="none"))
+    found = make_table(REPLICATED.assign(variance_ratio=lacking), Wanted(spread="none"))
     assert found.shown.loc["4", "IP"] == "4.000 (2/3)", "its reference has failed"
 
 
 def test_rows_columns_and_conditions_can_be_chosen():
-    turned = table(REPLICATED, Wanted(rows=("mechanism",), columns="d", where="d > 4"))
+    turned = make_table(REPLICATED, Wanted(rows=("mechanism",), columns="d", where="d > 4"))
     assert turned.shown["d = 8"].tolist() == ["1.000", "8.500 ± 0.500 (2/3)"]
     several = dataset(
         {"k": [1, 2], "d": [4, 8], "mechanism": ["CA", "IP"]},
         {"variance_ratio": np.arange(8.0).reshape(2, 2, 2)},
         [[[ABSENT, ABSENT], [ABSENT, OK]], [[OK, OK], [OK, OK]]],
     )
-    by_d = table(several, Wanted(rows=("d",)))
+    by_d = make_table(several, Wanted(rows=("d",)))
     assert by_d.shown.index.tolist() == [("4", "2"), ("8", "1"), ("8", "2")], "in the grid's order"
     assert by_d.shown.loc[("8", "2"), "IP"] == "7.000", "what varies is never averaged in silence"
-    assert table(several, Wanted(columns="d")).shown.columns.tolist() == ["d = 4", "d = 8"]
+    assert make_table(several, Wanted(columns="d")).shown.columns.tolist() == ["d = 4", "d = 8"]
     zipped = dataset(
         {"d": [4, 8, 16], "mechanism": ["CA"]}, {"variance_ratio": [[1.0], [2.0], [9.0]]}
     ).assign_coords(size=("d", ["small", "small", "large"]), half=("d", [2, 4, 8]))
-    by_size = table(zipped, Wanted(rows=("size",))).shown
+    by_size = make_table(zipped, Wanted(rows=("size",))).shown
     assert by_size.index.tolist() == [("small", "4"), ("small", "8"), ("large", "16")]
-    assert table(zipped, Wanted(rows=("half",))).shown.index.tolist() == ["2", "4", "8"]
+    assert make_table(zipped, Wanted(rows=("half",))).shown.index.tolist() == ["2", "4", "8"]
 
 
 @pytest.mark.parametrize("named", ["half", "d"])
@@ -365,12 +365,12 @@ def test_every_format_has_the_same_numbers_and_the_neighbours():
     tiny = 1.2345678901234567e-12
     data, asked = described(MEASURED.assign_attrs(neighbours="any two"), published=[PUBLISHED])
     data["variance_ratio"] = data["variance_ratio"].where(data["variance_ratio"] != 7, tiny)
-    found = all_tables(data, asked)
+    found = make_tables(data, asked)
     for form in ("markdown", "latex", "html"):
         text = formats.RENDERERS[form](found)
         parts = ("2.500", "1.250", "Table 1", "Neighbours: any two.")
         assert [one for one in parts if one not in text] == [], form
-    rows = list(csv.DictReader(io.StringIO(formats.csv(found))))
+    rows = list(csv.DictReader(io.StringIO(formats.to_csv(found))))
     entries = json.loads(formats.to_json(found))["tables"][0]["entries"]
     for read in (rows, entries):
         (one,) = [e for e in read if (str(e["d"]), e["mechanism"]) == ("8", "GM")]
@@ -382,26 +382,26 @@ def test_every_format_has_the_same_numbers_and_the_neighbours():
 
 def test_conditions_rows_and_columns_keep_the_papers_numbers():
     data, asked = described(MEASURED, published=[PUBLISHED])
-    (chosen,) = tables.number_tables(data, asked, Wanted("variance_ratio", where="d > 4"))
+    (chosen,) = tables.make_number_tables(data, asked, Wanted("variance_ratio", where="d > 4"))
     assert chosen.shown.loc[("8", "paper"), "IP"] == "4.00"
     assert ("4", "paper") not in chosen.shown.index
-    (turned,) = tables.number_tables(data, asked, Wanted("variance_ratio", columns="d"))
+    (turned,) = tables.make_number_tables(data, asked, Wanted("variance_ratio", columns="d"))
     assert turned.shown.loc[("IP", "paper")].tolist() == ["2.00", "4.00"]
     assert turned.shown.loc[("GM", "measured")].tolist() == ["3.000", "7.000"]
-    (other,) = tables.number_tables(data, asked, Wanted("gap"))
+    (other,) = tables.make_number_tables(data, asked, Wanted("gap"))
     assert "paper" not in other.shown.index.get_level_values(-1)
 
 
 def hostile():
     label = "<script>alert(1)</script> | 100% $_{~^\\ & #"
     data = dataset({"mechanism": ["CA", label]}, {"variance_ratio": [1.0, 2.0]})
-    return [table(data, Wanted(), group=label)]
+    return [make_table(data, Wanted(), group=label)]
 
 
 def test_texts_of_users_are_escaped():
-    assert "<script" not in formats.markdown(hostile())
+    assert "<script" not in formats.to_markdown(hostile())
     escaped = r"$\_\{\textasciitilde{}\textasciicircum{}\textbackslash{} \& \#".replace("$", r"\$")
-    assert escaped in formats.latex(hostile())
+    assert escaped in formats.to_latex(hostile())
 
 
 def test_a_latex_table_spans_both_columns_of_a_page_only_if_it_is_wider_than_one():
@@ -410,7 +410,7 @@ def test_a_latex_table_spans_both_columns_of_a_page_only_if_it_is_wider_than_one
     narrow, wide = data.isel(mechanism=slice(5)), data
     labelled = narrow.assign_coords(mechanism=[f"mechanism {number}" for number in range(5)])
     for measured, environment in ((narrow, "table"), (wide, "table*"), (labelled, "table*")):
-        text = formats.latex([table(measured, Wanted(spread="none"))])
+        text = formats.to_latex([make_table(measured, Wanted(spread="none"))])
         assert f"\\begin{{{environment}}}[htbp]" in text
         assert f"\\end{{{environment}}}" in text
 
@@ -419,7 +419,7 @@ def test_a_latex_table_spans_both_columns_of_a_page_only_if_it_is_wider_than_one
 def test_latex_compiles_as_it_is_and_within_a_document(tmp_path):
     claim = {"variable": "gap", "text": "a claim of more than sixty characters " * 3}
     found = made(REPLICATED, published=[PUBLISHED], claims=[claim])
-    (tmp_path / "table.tex").write_text(formats.latex([*found, *hostile()]))
+    (tmp_path / "table.tex").write_text(formats.to_latex([*found, *hostile()]))
     (tmp_path / "paper.tex").write_text(
         "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{array,booktabs,graphicx}\n"
         "\\begin{document}before\\input{table}after\\end{document}\n"
@@ -452,5 +452,5 @@ def test_every_text_that_ships_can_be_set_by_latex():
         parts = [shipped.title, *(f"{c.text} {c.source} {c.unjudged}" for c in shipped.claims)]
         compared = (*shipped.published, *shipped.closed_form)
         parts += [f"{one.title} {one.source}" for one in compared]
-        odd = {c for part in parts for c in formats._in_latex(part) if ord(c) > 0xFF} - {*"–…"}
+        odd = {c for part in parts for c in formats._escape(part) if ord(c) > 0xFF} - {*"–…"}
         assert not odd, name

@@ -5,7 +5,7 @@ import pytest
 import written
 
 from sweep.experiment.schema import Claim
-from sweep.scorecard.claims import judge, of_numbers
+from sweep.scorecard.claims import judge, judge_by_numbers
 from sweep.scorecard.numbers import Compared, Verdict
 from sweep.store.records import Status
 
@@ -94,7 +94,7 @@ def test_a_sentence_that_repeats_numbers_has_their_verdict(verdicts, expected):
         for d, one in enumerate(verdicts)
     ]
     elsewhere = Compared({"d": 0, "mechanism": "IP"}, "9", Verdict.FAILS)
-    assert of_numbers(claim, [elsewhere, *numbers]).verdict is expected
+    assert judge_by_numbers(claim, [elsewhere, *numbers]).verdict is expected
 
 
 SEEDS = {"replicate": [0, 1, 2], "d": [4, 8], "mechanism": ["CA"]}

@@ -10,21 +10,21 @@ def listings(incomplete: str) -> list[str]:
     """Return the listings of ``sweep list`` whose names have this prefix."""
     from sweep.report.listing import LISTINGS
 
-    return _beginning(incomplete, LISTINGS)
+    return _filter(incomplete, LISTINGS)
 
 
 def experiments(incomplete: str) -> list[str]:
     """Return the shipped experiments whose names have this prefix."""
     from sweep.experiment.files import experiments as shipped
 
-    return _beginning(incomplete, shipped())
+    return _filter(incomplete, shipped())
 
 
 def mechanisms(incomplete: str) -> list[str]:
     """Return the mechanisms whose names have this prefix."""
     import solvers
 
-    return _beginning(incomplete, solvers.all_mechanisms())
+    return _filter(incomplete, solvers.all_mechanisms())
 
 
 def settings(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -34,8 +34,8 @@ def settings(ctx: typer.Context, incomplete: str) -> list[str]:
     from sweep.experiment.overrides import keys
 
     with suppress(SweepError):
-        experiment = load_experiment(_argument(ctx, "experiment"))
-        return _beginning(incomplete, (f"{key}=" for key in keys(experiment)))
+        experiment = load_experiment(_get_argument(ctx, "experiment"))
+        return _filter(incomplete, (f"{key}=" for key in keys(experiment)))
     return []
 
 
@@ -45,9 +45,11 @@ def variables(ctx: typer.Context, incomplete: str) -> list[str]:
     from sweep.errors import SweepError
 
     with suppress(SweepError):
-        groups = reading.groups(reading.open_dataset(_argument(ctx, "store"), reading.LARGE_TEXTS))
+        groups = reading.groups(
+            reading.open_dataset(_get_argument(ctx, "store"), reading.LARGE_TEXTS)
+        )
         known = dict.fromkeys(name for data in groups.values() for name in frames.numeric(data))
-        return _beginning(incomplete, known)
+        return _filter(incomplete, known)
     return []
 
 
@@ -58,15 +60,15 @@ def figures(ctx: typer.Context, incomplete: str) -> list[str]:
     from sweep.report import figures as drawn
 
     with suppress(SweepError):
-        results = reading.open_dataset(_argument(ctx, "store"), reading.LARGE_TEXTS)
-        return _beginning(incomplete, drawn.names(reading.experiment_of(results)))
+        results = reading.open_dataset(_get_argument(ctx, "store"), reading.LARGE_TEXTS)
+        return _filter(incomplete, drawn.list_names(reading.experiment_of(results)))
     return []
 
 
-def _argument(ctx: typer.Context, name: str) -> str:
+def _get_argument(ctx: typer.Context, name: str) -> str:
     """Return the command's first argument; beside an unfinished option, it is not parsed yet."""
     return ctx.params.get(name) or next(iter(ctx.args), "")
 
 
-def _beginning(prefix: str, names: Iterable[str]) -> list[str]:
+def _filter(prefix: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith(prefix)]
