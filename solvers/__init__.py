@@ -8,7 +8,8 @@ from solvers.errors import (
     SolverError,
     UnknownMechanismError,
 )
-from solvers.forms.reduction import Reduction, all_reductions
+from solvers.forms.choice import REDUCTIONS
+from solvers.forms.reduction import Reduction
 from solvers.forms.solving import expected_work, solve
 from solvers.mechanism import Mechanism, Work, all_mechanisms
 from solvers.noise import draws as simulate
@@ -17,6 +18,7 @@ from solvers.problem.neighbours import Neighbours
 from solvers.solution import Solution
 
 __all__ = [
+    "REDUCTIONS",
     "GraphProblem",
     "Mechanism",
     "Neighbours",
@@ -30,7 +32,6 @@ __all__ = [
     "UnknownMechanismError",
     "Work",
     "all_mechanisms",
-    "all_reductions",
     "expected_work",
     "privacy",
     "simulate",

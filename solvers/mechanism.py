@@ -94,7 +94,8 @@ class Mechanism:
 
     - ``on_matrix(problem)``, on the query matrix (`OnMatrix`);
     - ``on_graph(problem)``, on a query graph (`OnGraph`);
-    - ``on_orbits(orbits)``, on orbits of equivalent cells (`solvers.forms.orbits.OnOrbits`);
+    - ``on_orbits(orbits)``, on orbits of equivalent cells (`solvers.forms.orbits.OnOrbits`), or
+      one for marginals, ``on_marginals``, and one for other products, ``on_products``;
     - ``on_factors(product)``, factor by factor (`solvers.forms.kronecker.OnFactors`);
     - ``on_differences(differences)``, under replace-one neighbours
       (`solvers.forms.differences.OnDifferences`).

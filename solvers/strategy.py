@@ -23,10 +23,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from solvers.dual.interior_point import Progress
-from solvers.dual.matrix_blocks import BlocksPoint
+from solvers.dual.interior_point import AnyPoint, Progress
 from solvers.dual.programs import Weights
-from solvers.dual.scalar_blocks import ScalarPoint
 from solvers.dual.spectrum import Spectrum
 from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.noise import verification
@@ -170,11 +168,11 @@ def from_noise(
     mechanism: str,
     problem: Problem,
     noise: Release,
-    result: Progress[BlocksPoint] | Progress[ScalarPoint],
+    result: Progress[AnyPoint],
     value: float,
     tol: float,
+    weights: Weights,
     notes: Mapping[str, Any] | None = None,
-    weights: Weights | None = None,
     **facts: Any,
 ) -> Solution:
     """Return the solution with this noise, which was derived from the result of a dual solve.
@@ -185,11 +183,10 @@ def from_noise(
         The value of the objective at this noise.
     tol : float
         The largest relative gap of the objective at which the solve is regarded as converged.
+    weights : Weights
+        The dual weights of the solution: those of ``result.proof``.
     notes : Mapping, optional
         Further notes; the numbers of factorisations and of products are always noted.
-    weights : Weights, optional
-        The dual weights of the solution; default: the weights in ``result``. Required if
-        ``result`` does not have one weight for each cell and query.
 
     Raises
     ------
@@ -208,7 +205,7 @@ def from_noise(
         iterations=result.iterations,
         converged=result.converged and value <= result.lower * (1 + tol),
         timed_out=result.timed_out,
-        weights=weights or Weights(result.proof.p, result.proof.q),
+        weights=weights,
         trace=result.trace,
         notes={
             "factorisations": result.factorisations,

@@ -20,7 +20,7 @@ import solvers
 import sweep
 import workloads
 from solvers import mechanism
-from solvers.forms.orbits.marginal_problem import single_orbit
+from solvers.forms.orbits import SingleOrbit
 from solvers.problem import as_problem
 from sweep.cli import app
 from sweep.cluster import specification
@@ -240,12 +240,15 @@ def test_the_plug_ins_of_whoever_runs_the_tests_need_no_page(tmp_path):
 
 @pytest.mark.slow
 def test_a_mechanism_a_workload_a_reduction_and_a_variable_are_one_place_each(tmp_path):
-    """In a copy to which only the modules of two pages and the meaning of a variable are added."""
+    """In a copy with the modules of two pages, a line in a list, and the meaning of a variable."""
     for package in ("sweep", "solvers", "workloads"):
         shutil.copytree(ROOT / package, tmp_path / package)
     for module in blocks(OWN_MECHANISM, "python") + blocks(OWN_WORKLOAD, "python"):
         if module.startswith("# "):
             (tmp_path / module.partition("\n")[0].removeprefix("# ")).write_text(module)
+    choice = tmp_path / "solvers" / "forms" / "choice.py"
+    text = choice.read_text().replace("    Product,\n", "    SingleQuery,\n    Product,\n")
+    choice.write_text("from solvers.forms.single_query import SingleQuery\n" + text)
     variables_file = tmp_path / "sweep" / "experiment" / "variables.py"
     meanings, units, rest = variables_file.read_text().split("\n}\n", 2)
     meanings += '\n    "largest_entry": "largest entry of the query matrix",'
@@ -286,6 +289,6 @@ def test_the_mechanism_of_the_documentation_is_the_same_on_marginals_and_on_the_
     workload = workloads.make("marginals", attributes=2, values=[3, 4])
     problem = as_problem(workload, np.repeat([1.0, 5.0, 2.0], workload.group_sizes))
     even = names["EvenCells"]()
-    dense, small = even.on_matrix(problem), even.on_orbits(single_orbit(problem))
+    dense, small = even.on_matrix(problem), even.on_orbits(SingleOrbit.of(problem))
     assert small.squared_privacy_cost == pytest.approx(dense.squared_privacy_cost, rel=1e-9)
     assert small.query_variances == pytest.approx(dense.query_variances, rel=1e-9)

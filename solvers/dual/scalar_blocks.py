@@ -148,6 +148,9 @@ def _scaled(matrix: "Matrix | scipy.sparse.csc_array", left: Array, right: Array
 
 
 _WARM_STEPS = 5
+"""Number of multiplicative steps before the first Newton step."""
+_UNIFORM_SHARE = 0.01
+"""Share of equal weights in a given start, as in `solvers.dual.programs`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,19 +205,9 @@ class ScalarPoint:
     x: Array
 
     @property
-    def p(self) -> Array:
-        """The column weights: 1 for the only column, shape (1,)."""
-        return np.ones(1)
-
-    @property
     def q(self) -> Array:
         """The free weights plus the fixed weights, shape (n,)."""
         return self.x + self.blocks.offset
-
-    @property
-    def spectra(self) -> tuple[Array]:
-        """The inner solution v of all blocks, as the only entry of a tuple."""
-        return (self.v,)
 
     @cached_property
     def v(self) -> Array:
@@ -238,7 +231,9 @@ class ScalarPoint:
         return ConstrainedSystem(lambda b: (solve((b.T / x).T).T / x).T, constraints)
 
 
-def minimise(blocks: ScalarBlocks, stopping: Stopping) -> Progress[ScalarPoint]:
+def minimise(
+    blocks: ScalarBlocks, stopping: Stopping, start: Array | None = None
+) -> Progress[ScalarPoint]:
     """Find the v > 0 of least ``sum(1 / v) * (max(A v) + offset . A v)``.
 
     Parameters
@@ -247,6 +242,8 @@ def minimise(blocks: ScalarBlocks, stopping: Stopping) -> Progress[ScalarPoint]:
         A and the offset.
     stopping : Stopping
         The rule by which the run ends.
+    start : numpy.ndarray, shape (n,), optional
+        Free weights at which to start; default: equal weights.
 
     Returns
     -------
@@ -256,7 +253,10 @@ def minimise(blocks: ScalarBlocks, stopping: Stopping) -> Progress[ScalarPoint]:
     n = blocks.offset.size
     groups = np.ones((n, 1))
     program = Program(partial(ScalarPoint, blocks), np.zeros(n), groups)
-    point = program.at(np.full(n, 1 / n))
+    near = np.ones(n) if start is None else start
+    # an equal share keeps the start off the boundary, where the first steps would be short
+    equal = 1.0 if start is None else _UNIFORM_SHARE
+    point = program.at((1 - equal) * near / near.sum() + equal / n)
     for _ in range(_WARM_STEPS):
         point = program.at(multiplicative_step(point.x, point.gradient, groups))
 
@@ -307,12 +307,14 @@ class ScalarClasses:
         """Divide the weights of the classes equally among their rows."""
         return (x / np.bincount(self.row_class))[self.row_class]
 
-    def optimum(self, stopping: Stopping) -> Progress[ScalarPoint]:
+    def optimum(self, stopping: Stopping, start: Array | None = None) -> Progress[ScalarPoint]:
         """Minimise ``sum(1 / v) * (max(A v) + offset . A v)`` on the smaller set of blocks.
 
-        The points of the result refer to ``whole``: they have a weight for each of its rows.
+        The points of the result and ``start`` have a weight for each row of ``whole``.
         """
-        result = minimise(self.transformed, stopping)
+        if start is not None:
+            start = np.bincount(self.row_class, start).astype(np.float64)
+        result = minimise(self.transformed, stopping, start)
         best, proof = (
             ScalarPoint(self.whole, self.weights(point.x)) for point in (result.best, result.proof)
         )

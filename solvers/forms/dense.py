@@ -8,7 +8,7 @@ and the privacy cost and the variances are computed from the factors. A lower bo
 mechanism reports is ignored; the problem is certified independently.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import scipy
 from solvers.dual import programs as dual
 from solvers.dual.iteration import Stopping
 from solvers.errors import SolveFailedError
-from solvers.forms.reduction import Obstacle, Reduction
+from solvers.forms.reduction import ObstacleError, Reduction
 from solvers.mechanism import Mechanism, OnMatrix, ProblemSize, Work
 from solvers.noise.factorisation import Factorisation, InBasis, scale_of
 from solvers.noise.verification import LARGEST_RESIDUAL, residual
@@ -89,18 +89,7 @@ def _matrix(name: str, given: Any) -> Matrix:
     return np.asarray(given, dtype=np.float64)
 
 
-def solve_dense(mechanism: Mechanism, problem: Problem) -> Solution:
-    """Solve the original problem; answers of plug-ins and of user functions are verified."""
-    assert isinstance(mechanism, OnMatrix)
-    solution = mechanism.on_matrix(problem)
-    return verified_solution(mechanism.name, problem, solution) if mechanism.foreign else solution
-
-
-def _lower_bound(problem: Problem, stopping: Stopping) -> float:
-    return dual.optimum(problem.factors, stopping).lower
-
-
-def planned(mechanism: Mechanism, problem: Problem) -> Work:
+def estimate_work(mechanism: Mechanism, problem: Problem) -> Work:
     """The expected work of a solve, which uses the structure of the queries if that saves work."""
     m, d = problem.workload.shape
     if mechanism.uses_structure:
@@ -113,16 +102,41 @@ def planned(mechanism: Mechanism, problem: Problem) -> Work:
     return mechanism.work(ProblemSize(m, d))
 
 
-def _obstacle(mechanism: Mechanism, problem: Problem) -> Obstacle:
-    """Why the mechanism cannot solve on the query matrix, such as its memory; empty if it can."""
-    if not isinstance(mechanism, OnMatrix):
-        return mechanism.without_matrix
-    if max(problem.workload.shape) > LARGEST_SIZE:
-        return "too large for query matrices"
-    short = memory.shortage(planned(mechanism, problem).bytes)
-    return f"by its query matrix it takes {short}" if short else ""
+@dataclass(frozen=True, eq=False)
+class QueryMatrix(Reduction):
+    """The original problem, with all its queries and cells."""
 
+    name = "query matrix"
 
-REDUCTION = Reduction(
-    "query matrix", 100, lambda problem: problem, solve_dense, _lower_bound, planned, _obstacle
-)
+    problem: Problem
+
+    @classmethod
+    def of(cls, problem: Problem) -> "QueryMatrix":
+        """Every problem is of this kind."""
+        return cls(problem)
+
+    def check(self, mechanism: Mechanism) -> None:
+        """Check that there is such a form, that the matrix is not too large, and the memory."""
+        if not isinstance(mechanism, OnMatrix):
+            raise ObstacleError(mechanism.without_matrix)
+        if max(self.problem.workload.shape) > LARGEST_SIZE:
+            raise ObstacleError("too large for query matrices")
+        short = memory.shortage(self.work(mechanism).bytes)
+        if short:
+            raise ObstacleError(f"by its query matrix it takes {short}")
+
+    def solve(self, mechanism: Mechanism) -> Solution:
+        """Solve on the query matrix; answers of plug-ins and of user functions are verified."""
+        assert isinstance(mechanism, OnMatrix)
+        solution = mechanism.on_matrix(self.problem)
+        if mechanism.foreign:
+            return verified_solution(mechanism.name, self.problem, solution)
+        return solution
+
+    def lower_bound(self, stopping: Stopping) -> float:
+        """Return the bound of the dual on the query matrix."""
+        return dual.optimum(self.problem.factors, stopping).lower
+
+    def work(self, mechanism: Mechanism) -> Work:
+        """Estimate the work by `estimate_work`."""
+        return estimate_work(mechanism, self.problem)

@@ -35,7 +35,7 @@ from solvers.dual.iteration import Stop, Stopping
 from solvers.dual.matrix_blocks import BlocksPoint
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError
-from solvers.forms.dense import solve_dense
+from solvers.forms.dense import QueryMatrix
 from solvers.forms.reduction import Reduction
 from solvers.mechanism import Mechanism, OnMatrix, ProblemSize, Work
 from solvers.noise import verification
@@ -59,7 +59,7 @@ rounding errors of B cause a relative error of at most 1e-9 in L.
 
 
 @dataclass(frozen=True, eq=False)
-class Differences:
+class Differences(Reduction):
     """A problem under replace-one neighbours, with and without its public part.
 
     Attributes
@@ -68,7 +68,14 @@ class Differences:
         The original problem.
     """
 
+    name = "differences of neighbours"
+
     problem: Problem
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Differences | None":
+        """Accept problems under replace-one neighbours."""
+        return None if problem.neighbours.add_remove else cls(problem)
 
     @cached_property
     def centred(self) -> Problem:
@@ -190,6 +197,40 @@ class Differences:
         matrix, targets, private = self.centred.workload.dense, self.centred.targets, self.private
         return factorise(matrix[private] / np.sqrt(targets[private])[:, None])
 
+    def check(self, mechanism: Mechanism) -> None:
+        """There is no obstacle: what cannot be solved this way cannot be solved at all."""
+
+    def solve(self, mechanism: Mechanism) -> Solution:
+        """Solve by the mechanism's own way, or compute the privacy cost of its add-remove noise."""
+        _ = self.centred  # also checks the problem, for mechanisms that do not use it
+        if isinstance(mechanism, OnDifferences):
+            return mechanism.on_differences(self)
+        if not isinstance(mechanism, OnMatrix):
+            raise NotApplicableError(
+                f"{mechanism.name} on {self.problem.size}: {mechanism.without_matrix}"
+            )
+        solution = QueryMatrix(replace(self.problem, neighbours=ADD_REMOVE)).solve(mechanism)
+        noise, neighbours = solution.noise, self.problem.neighbours
+        if isinstance(noise, Factorisation):
+            noise = self.unbiased(replace(noise, neighbours=neighbours))
+        elif not isinstance(noise.curve, NoBudget):
+            raise NotApplicableError(
+                f"{mechanism.name}: the cost of its noise under {neighbours.title} is not known; "
+                "leave neighbours at add-remove"
+            )
+        return replace(solution, problem=self.problem, noise=noise, known_lower_bound=None)
+
+    def lower_bound(self, stopping: Stopping) -> float:
+        """Return the bound of the dual over all pairs."""
+        return optimum_over_pairs(self, stopping).result.lower
+
+    def work(self, mechanism: Mechanism) -> Work:
+        """Estimate the work; for ``on_differences``, each pair of neighbours has a column."""
+        m, d = self.problem.workload.shape
+        if isinstance(mechanism, OnDifferences):
+            d = self.problem.neighbours.count(d)
+        return mechanism.work(ProblemSize(m, d))
+
 
 _MOST_ROUNDS = 40
 _FIRST_TOL = 1e-2
@@ -243,21 +284,25 @@ def optimum_over_pairs(
     omega = total_error_weight * transformed.centred.targets[transformed.private]
     tol, deadline = stopping.tol, stopping.deadline
     alike = transformed.first_alike
-    kept = pairs = transformed.pairs if at_once else _first_pairs(neighbours, basis, alike)
+    first = pairs = transformed.pairs if at_once else _first_pairs(neighbours, basis, alike)
+    # lower: of the best weights so far, extended by zeros; upper: the cost of ``best`` on all pairs
     lower, upper, best = 0.0, np.inf, np.eye(len(basis))
     start: Weights | None = None
     rounds = iterations = 0
     while True:
+        # 1. solve on the working set, to a tenth of the gap that other pairs leave open
         gap = upper / lower - 1 if lower > 0 else np.inf
-        inner = tol / 4 if at_once else max(tol / 4, min(_FIRST_TOL, gap / 10))
-        moved = basis[:, pairs[:, 0]] - basis[:, pairs[:, 1]]
+        inner_tol = tol / 4 if at_once else max(tol / 4, min(_FIRST_TOL, gap / 10))
+        columns = basis[:, pairs[:, 0]] - basis[:, pairs[:, 1]]
         if bounds is not None:
-            moved = moved / np.sqrt(bounds)
-        result, root, scale = _solved(factors, moved, omega, replace(stopping, tol=inner), start)
+            columns = columns / np.sqrt(bounds)
+        within = replace(stopping, tol=inner_tol)
+        result, root, scale = _solve_on_pairs(factors, columns, omega, within, start)
         rounds, iterations = rounds + 1, iterations + result.iterations
         if result.lower > lower:
             lower, proof, proven = result.lower, result.proof, pairs
-        strategy = scipy.linalg.solve(root, moved if at_once else basis)
+        # 2. the cost of every pair: the squared length of its column of B = R⁻¹ basis, O(k d²)
+        strategy = scipy.linalg.solve(root, columns if at_once else basis)
         if at_once:
             distance = np.square(strategy).sum(axis=0)
         else:
@@ -269,14 +314,15 @@ def optimum_over_pairs(
         ended = rounds >= _MOST_ROUNDS or stopping.max_iterations <= 3 or deadline.passed
         if at_once or converged or ended:
             break
+        # 3. add each cell's farthest partner, and more of the pairs that cost too much
         allowed = lower * (1 + tol / 2)
         violated = np.flatnonzero(distance * scale > allowed)
-        added = _joined(pairs, alike[np.column_stack([violated, partner[violated]])])
+        joined = _join(pairs, alike[np.column_stack([violated, partner[violated]])])
         more = neighbours.farthest_pairs(strategy, allowed / scale, _MORE_PER_CELL * basis.shape[1])
-        added = _joined(added, alike[more])
-        if len(added) == len(pairs) and inner <= tol / 4:
+        joined = _join(joined, alike[more])
+        if len(joined) == len(pairs) and inner_tol <= tol / 4:
             break
-        pairs, start = _following(pairs, added, kept, result)
+        pairs, start = _next_working_set(pairs, joined, first, result)
     stop = Stop.CONVERGED if converged else Stop.TIMED_OUT if deadline.passed else Stop.STALLED
     result = replace(result, lower=lower, upper=upper, iterations=iterations, stop=stop)
     weights = transformed.weights(proof.p, proof.q, proven)
@@ -303,10 +349,10 @@ def _first_pairs(neighbours: Neighbours, basis: Array, alike: NDArray[np.intp]) 
     )
     _, partner = neighbours.partners(whitened)
     pairs = np.concatenate([*chains, np.column_stack([np.arange(d), partner])])
-    return _joined(np.empty((0, 2), dtype=np.intp), alike[pairs])
+    return _join(np.empty((0, 2), dtype=np.intp), alike[pairs])
 
 
-def _joined(pairs: Pairs, more: Pairs) -> Pairs:
+def _join(pairs: Pairs, more: Pairs) -> Pairs:
     """Append to ``pairs`` the pairs in ``more`` that it does not contain."""
     ordered = np.sort(more, axis=1)
     ordered = ordered[ordered[:, 0] < ordered[:, 1]]
@@ -315,32 +361,32 @@ def _joined(pairs: Pairs, more: Pairs) -> Pairs:
     return np.concatenate([pairs, np.array(fresh, dtype=np.intp).reshape(-1, 2)])
 
 
-def _following(
-    pairs: Pairs, added: Pairs, kept: Pairs, result: Progress[BlocksPoint]
+def _next_working_set(
+    pairs: Pairs, joined: Pairs, first: Pairs, result: Progress[BlocksPoint]
 ) -> tuple[Pairs, Weights | None]:
     """The next working set, and the weights from which its solve starts.
 
-    The set consists of all pairs of ``kept``, the other current pairs whose weights are not
-    negligible, and the new pairs, which follow ``pairs`` in ``added``.
+    The set consists of all pairs of the ``first`` working set, the other current pairs whose
+    weights are not negligible, and the new pairs, which follow ``pairs`` in ``joined``.
     """
     p = result.best.p / result.best.p.sum()
     needed = p > _LEAST_WEIGHT / len(pairs)
-    needed[: len(kept)] = True
-    old, new = pairs[needed], added[len(pairs) :]
+    needed[: len(first)] = True
+    old, new = pairs[needed], joined[len(pairs) :]
     weights = np.concatenate([p[needed], np.full(len(new), _NEW_SHARE / max(len(new), 1))])
     return np.concatenate([old, new]), Weights(weights, result.best.q)
 
 
-def _solved(
-    factors: Factors, moved: Array, omega: Array, stopping: Stopping, start: Weights | None
+def _solve_on_pairs(
+    factors: Factors, columns: Array, omega: Array, stopping: Stopping, start: Weights | None
 ) -> tuple[Progress[BlocksPoint], Array, float]:
-    """Return the optimum for the differences ``moved``, a root of its covariance, and a scale.
+    """Return the optimum for the differences ``columns``, a root of its covariance, and a scale.
 
     The scale is the largest ratio of a variance to its target, plus the sum of all ratios weighted
     by ``omega``. If ``omega`` is not zero, the hybrid objective is minimised; the bounds are then
     bounds on the square of half this objective, which has the units of Δ².
     """
-    whole = Factors(factors.operator, moved)
+    whole = Factors(factors.operator, columns)
     if omega.any():
         result = dual.hybrid(whole, omega, stopping, start)
         lower, upper = (result.lower / 2) ** 2, (result.upper / 2) ** 2
@@ -349,7 +395,8 @@ def _solved(
         result = dual.optimum(whole, stopping, start)
     spectrum = result.best.spectrum
     inverse = np.sqrt(result.best.p)[:, None] * spectrum.columns / np.sqrt(spectrum.singular)
-    root: Array = moved @ inverse
+    # Σ = R Rᵀ, the inner solution (`Spectrum.covariance`), with R = columns diag(p)^½ Z λ^-½
+    root: Array = columns @ inverse
     ratios = np.square(factors.left @ root).sum(axis=1)
     return result, root, float(ratios.max() + omega @ ratios)
 
@@ -360,46 +407,3 @@ class OnDifferences(Protocol):
 
     def on_differences(self, differences: Differences) -> Solution:
         """Solve the problem."""
-
-
-def _solve(mechanism: Mechanism, transformed: Differences) -> Solution:
-    _ = transformed.centred  # also checks the problem, for mechanisms that do not use it
-    if isinstance(mechanism, OnDifferences):
-        return mechanism.on_differences(transformed)
-    if not isinstance(mechanism, OnMatrix):
-        raise NotApplicableError(
-            f"{mechanism.name} on {transformed.problem.size}: {mechanism.without_matrix}"
-        )
-    plain = replace(transformed.problem, neighbours=ADD_REMOVE)
-    solution = solve_dense(mechanism, plain)
-    noise, neighbours = solution.noise, transformed.problem.neighbours
-    if isinstance(noise, Factorisation):
-        noise = transformed.unbiased(replace(noise, neighbours=neighbours))
-    elif not isinstance(noise.curve, NoBudget):
-        raise NotApplicableError(
-            f"{mechanism.name}: the cost of its noise under {neighbours.title} is not known; leave "
-            "neighbours at add-remove"
-        )
-    return replace(solution, problem=transformed.problem, noise=noise, known_lower_bound=None)
-
-
-def _lower_bound(transformed: Differences, stopping: Stopping) -> float:
-    return optimum_over_pairs(transformed, stopping).result.lower
-
-
-def _work(mechanism: Mechanism, transformed: Differences) -> Work:
-    """The expected work; ``on_differences`` has a column for each pair of neighbouring cells."""
-    m, d = transformed.problem.workload.shape
-    if isinstance(mechanism, OnDifferences):
-        d = transformed.problem.neighbours.count(d)
-    return mechanism.work(ProblemSize(m, d))
-
-
-REDUCTION = Reduction(
-    "differences of neighbours",
-    5,
-    lambda problem: None if problem.neighbours.add_remove else Differences(problem),
-    _solve,
-    _lower_bound,
-    _work,
-)

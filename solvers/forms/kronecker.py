@@ -5,7 +5,7 @@ This reduction applies to mechanisms that can solve each factor separately: thos
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Protocol, runtime_checkable
 
@@ -13,11 +13,10 @@ import numpy as np
 
 from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.programs import Weights
-from solvers.forms import reduction
-from solvers.forms.dense import solve_dense
-from solvers.forms.orbits.marginal_problem import single_orbit
-from solvers.forms.reduction import Obstacle, Reduction, needs_matrix
-from solvers.mechanism import Mechanism, ProblemSize, Work
+from solvers.forms.dense import QueryMatrix
+from solvers.forms.orbits.marginal_problem import SingleOrbit
+from solvers.forms.reduction import ObstacleError, Reduction, need_defaults
+from solvers.mechanism import Mechanism, ProblemSize, Work, find
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.product import ProductNoise
 from solvers.problem import Problem, as_problem
@@ -32,20 +31,68 @@ _NONE: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, eq=False)
-class Product:
+class Product(Reduction):
     """A single Kronecker product with equal targets.
 
     Attributes
     ----------
-    parts : tuple of Problem
+    factors : tuple of Problem
         The factors of the product, as problems with unit targets.
     target : float
         The variance bound of every query.
     """
 
+    name = "Kronecker product, factor by factor"
+
     problem: Problem
-    parts: tuple[Problem, ...]
+    factors: tuple[Problem, ...]
     target: float
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Product | None":
+        """Split a problem into factors.
+
+        None if the problem is a marginal or not a single product, or if its targets differ.
+        """
+        operator, targets = problem.workload.operator, problem.targets
+        if not isinstance(operator, Kronecker) or len(operator.terms) > 1:
+            return None
+        if SingleOrbit.of(problem) or not np.all(targets == targets[0]):
+            return None
+        factors = (as_problem(from_matrix(factor, name="factor")) for factor in operator.terms[0])
+        return cls(problem, tuple(factors), float(targets[0]))
+
+    def check(self, mechanism: Mechanism) -> None:
+        """Check that there is such a form, and that no option needs the query matrix."""
+        if not isinstance(mechanism, OnFactors):
+            raise ObstacleError("on a product it does not split into solves of the factors")
+        need_defaults(mechanism, mechanism.params("matrix").keys() - _SHARED_OPTIONS)
+
+    def solve(self, mechanism: Mechanism) -> Solution:
+        """Solve by the mechanism's ``on_factors``."""
+        assert isinstance(mechanism, OnFactors)
+        return mechanism.on_factors(self)
+
+    def lower_bound(self, stopping: Stopping) -> float:
+        """Multiply the bounds of all factors, each of which has an equal share of the tolerance.
+
+        Raises
+        ------
+        ObstacleError
+            If a factor is too large.
+        """
+        share = replace(stopping, tol=stopping.tol / len(self.factors))
+        matrices, optimal = [QueryMatrix(factor) for factor in self.factors], find("optimal")()
+        for matrix in matrices:
+            matrix.check(optimal)
+        return prod(matrix.lower_bound(share) for matrix in matrices) / self.target
+
+    def work(self, mechanism: Mechanism) -> Work:
+        """Estimate the work of solving all factors, one after the other."""
+        works = [mechanism.work(ProblemSize(*one.workload.shape)) for one in self.factors]
+        shape = self.problem.workload.shape
+        stored = 8.0 * sum(size if size <= LARGEST_LISTED else 1 for size in shape)
+        return Work(sum(w.flops for w in works), stored + max(w.bytes for w in works))
 
 
 @runtime_checkable
@@ -60,31 +107,6 @@ class OnFactors(Protocol):
         """Solve the product, usually by `multiply`."""
 
 
-def _product(problem: Problem) -> Product | None:
-    """Split a problem into factors.
-
-    None if the problem is a marginal or not a single product, or if its targets differ.
-    """
-    operator, targets = problem.workload.operator, problem.targets
-    if not isinstance(operator, Kronecker) or len(operator.terms) > 1 or single_orbit(problem):
-        return None
-    if not np.all(targets == targets[0]):
-        return None
-    parts = tuple(as_problem(from_matrix(part, name="factor")) for part in operator.terms[0])
-    return Product(problem, parts, float(targets[0]))
-
-
-def _obstacle(mechanism: Mechanism, product: Product) -> Obstacle:
-    if not isinstance(mechanism, OnFactors):
-        return "on a product it does not split into solves of the factors"
-    return needs_matrix(mechanism, mechanism.params("matrix").keys() - _SHARED_OPTIONS)
-
-
-def _solve(mechanism: Mechanism, product: Product) -> Solution:
-    assert isinstance(mechanism, OnFactors)
-    return mechanism.on_factors(product)
-
-
 def multiply(mechanism: Mechanism, product: Product, powers: Mapping[str, int] = _NONE) -> Solution:
     """Solve every factor, and multiply the answers.
 
@@ -94,17 +116,17 @@ def multiply(mechanism: Mechanism, product: Product, powers: Mapping[str, int] =
         The measures that are products of the factors' measures, each with an exponent: the product
         is multiplied by the target raised to this exponent.
     """
-    parts = product.parts
+    factors = product.factors
     given = {name: value for name, value in mechanism.options.items() if name != "start"}
     if "tol" in given:
-        given["tol"] = float(np.expm1(np.log1p(given["tol"]) / len(parts)))
+        given["tol"] = float(np.expm1(np.log1p(given["tol"]) / len(factors)))
     deadline = Deadline.after(given.get("time_limit"))
     solved: list[Solution] = []
     noises: list[Factorisation] = []
-    for part in parts:
+    for factor in factors:
         if "time_limit" in given:
             given["time_limit"] = deadline.remaining
-        solution = solve_dense(type(mechanism)(**given), part).confirmed()
+        solution = QueryMatrix(factor).solve(type(mechanism)(**given)).confirmed()
         assert isinstance(solution.noise, Factorisation)
         solved.append(solution)
         noises.append(solution.noise)
@@ -118,7 +140,7 @@ def multiply(mechanism: Mechanism, product: Product, powers: Mapping[str, int] =
         iterations=sum(part.iterations for part in solved),
         converged=all(part.converged for part in solved),
         timed_out=any(part.timed_out for part in solved),
-        notes={"factors": len(parts), **_notes(solved)},
+        notes={"factors": len(factors), **_notes(solved)},
         weights=_weights([part.weights for part in solved]),
         measures={
             name: product.target**power * prod(part.measures[name] for part in solved)
@@ -151,25 +173,3 @@ def _weights(weights: Sequence[Weights | None]) -> Weights | None:
     if len(known) < len(weights) or largest > LARGEST_LISTED:
         return None
     return Weights(kron(columns), kron(queries))
-
-
-def _lower_bound(product: Product, stopping: Stopping) -> float:
-    share = stopping.tol / len(product.parts)
-    bounds = (
-        reduction.lower_bound(part, share, stopping.max_iterations, stopping.deadline.remaining)
-        for part in product.parts
-    )
-    return prod(bounds) / product.target
-
-
-def _work(mechanism: Mechanism, product: Product) -> Work:
-    """The expected work of solving all factors, one after the other."""
-    works = [mechanism.work(ProblemSize(*part.workload.shape)) for part in product.parts]
-    shape = product.problem.workload.shape
-    stored = 8.0 * sum(size if size <= LARGEST_LISTED else 1 for size in shape)
-    return Work(sum(w.flops for w in works), stored + max(w.bytes for w in works))
-
-
-REDUCTION = Reduction(
-    "Kronecker product, factor by factor", 20, _product, _solve, _lower_bound, _work, _obstacle
-)

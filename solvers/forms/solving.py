@@ -10,9 +10,9 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from solvers.dual.iteration import Deadline
+from solvers.dual.iteration import Deadline, Stopping
 from solvers.errors import NotApplicableError, OptionError, SolveFailedError
-from solvers.forms import reduction
+from solvers.forms.choice import choose_reduction, lower_bound
 from solvers.mechanism import (
     Mechanism,
     OnGraph,
@@ -64,10 +64,10 @@ def expected_work(
         return chosen.work(size)
     relation = as_neighbours(neighbours)
     problem = Problem(workload, np.ones(workload.target_count), relation)
-    for one, transformed, obstacle in reduction.tried(chosen, problem):
-        if not obstacle:
-            return one.work(chosen, transformed)
-    return chosen.work(size)
+    try:
+        return choose_reduction(chosen.name, chosen, problem).work(chosen)
+    except NotApplicableError:
+        return chosen.work(size)
 
 
 def _kind(workload: object) -> Kind:
@@ -156,7 +156,7 @@ def solve(
         graph = as_graph_problem(workload, targets)
     else:
         problem = as_problem(workload, targets, relation)
-        certify = partial(reduction.lower_bound, problem, tol=0.0, max_iterations=_QUICK_STEPS)
+        certify = partial(lower_bound, problem, Stopping(0.0, _QUICK_STEPS))
     started = time.perf_counter()
     limit = chosen.options.get("time_limit")
     deadline = Deadline.after(limit)
@@ -165,10 +165,10 @@ def solve(
             assert isinstance(chosen, OnGraph)
             solution = chosen.on_graph(graph)
         else:
-            one, transformed = reduction.taken(chosen.name, chosen, problem)
+            reduced = choose_reduction(chosen.name, chosen, problem)
             if limit is not None:
                 chosen = chosen.replaced(time_limit=deadline.remaining)
-            solution = one.solve(chosen, transformed)
+            solution = reduced.solve(chosen)
     except MemoryError as error:
         raise NotApplicableError(
             f"{chosen.name}: there is not enough memory to solve it ({error}); ask for fewer "

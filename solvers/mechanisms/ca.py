@@ -11,7 +11,8 @@ from typing import ClassVar
 
 from solvers.dual import programs as dual
 from solvers.forms.kronecker import Product, multiply
-from solvers.forms.orbits.orbit_noise import AnyOrbits, inner_noise
+from solvers.forms.orbits import AnyOrbits
+from solvers.forms.orbits.orbit_noise import inner_noise
 from solvers.mechanism import Iterative, ProblemSize, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -54,7 +55,8 @@ class _LeastWeightedVariance(Iterative):
         noise = inner_factorisation(self.name, problem, result.best.p, result.best.spectrum)
         total_error = noise.squared_privacy_cost * float(omega @ noise.query_variances)
         notes = {"total_error_gap": max(total_error / result.lower - 1, 0.0)}
-        return from_noise(self.name, problem, noise, result, total_error, self.tol, notes)
+        weights = dual.Weights(result.proof.p, result.proof.q)
+        return from_noise(self.name, problem, noise, result, total_error, self.tol, weights, notes)
 
     def on_orbits(self, orbits: AnyOrbits) -> Solution:
         """The solution of least weighted total error on orbits.
@@ -68,9 +70,9 @@ class _LeastWeightedVariance(Iterative):
         total_error = noise.squared_privacy_cost * float(omega @ noise.orbit_variances)
         gap = max(total_error / result.lower - 1, 0.0)
         notes = {"blocks": orbits.matrix_count, "total_error_gap": gap}
-        weights = orbits.weights(result.proof.p, result.proof.q)
+        weights = orbits.weights_at(result.proof)
         return from_noise(
-            self.name, orbits.problem, noise, result, total_error, self.tol, notes, weights
+            self.name, orbits.problem, noise, result, total_error, self.tol, weights, notes
         )
 
     def on_factors(self, product: Product) -> Solution:

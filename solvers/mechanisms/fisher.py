@@ -18,7 +18,8 @@ import numpy as np
 from solvers.dual.programs import Weights
 from solvers.dual.spectrum import TIGHTEST_TOL, spectrum
 from solvers.forms.kronecker import Product, multiply
-from solvers.forms.orbits.orbit_noise import AnyOrbits, inner_noise
+from solvers.forms.orbits import AnyOrbits
+from solvers.forms.orbits.orbit_noise import inner_noise
 from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.noise.information import gaussian_entropy
 from solvers.problem import Problem

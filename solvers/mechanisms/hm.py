@@ -42,8 +42,7 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 import scipy
 
-from solvers.forms.orbits.orbit_noise import AnyOrbits
-from solvers.forms.orbits.orbit_problem import Orbits
+from solvers.forms.orbits import AnyOrbits, ProductOrbits
 from solvers.forms.orbits.ordered import check_ordered, in_copies, over_ordered_cells
 from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.problem import Problem
@@ -267,7 +266,7 @@ class HM(Mechanism):
         notes = {"branching": used, "rule": rule}
         return from_strategy(self.name, problem, tree.matrix, notes=notes)
 
-    def on_orbits(self, orbits: Orbits) -> Solution:
+    def on_products(self, orbits: ProductOrbits) -> Solution:
         """A tree over the cells of the ordered attributes, repeated for all values of the others.
 
         The noise of different copies is independent. The best tree is therefore the best for the
@@ -276,9 +275,9 @@ class HM(Mechanism):
         """
         return in_copies(self.on_matrix(over_ordered_cells(orbits)), orbits)
 
-    def hindrance_on_orbits(self, orbits: AnyOrbits) -> str:
-        """A hindrance if no attribute is ordered."""
-        return check_ordered(orbits)
+    def check_orbits(self, orbits: AnyOrbits) -> None:
+        """Raise ObstacleError if no attribute is ordered."""
+        check_ordered(orbits)
 
     def work(self, size: ProblemSize) -> Work:
         """Two d x d factorisations, m variances, and d trees tried on a few queries."""

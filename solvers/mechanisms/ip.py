@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.forms.kronecker import Product, multiply
-from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, on_every_cell
+from solvers.forms.orbits import AnyOrbits
+from solvers.forms.orbits.orbit_noise import OrbitsNoise, on_every_cell
 from solvers.mechanism import Mechanism, ProblemSize, Work, structured_work
 from solvers.noise.factorisation import Factorisation, InBasis, identity, multiplied
 from solvers.problem import Problem

@@ -7,24 +7,19 @@ from typing import Any
 import numpy as np
 
 from solvers.dual import programs as dual
-from solvers.dual.interior_point import Progress
+from solvers.dual.interior_point import AnyPoint, Progress
 from solvers.dual.iteration import Stopping
-from solvers.dual.matrix_blocks import BlocksPoint
 from solvers.dual.newton_system import explicit_count
 from solvers.dual.refinement import FIRST_TOL, from_optimum
-from solvers.dual.scalar_blocks import ScalarPoint
 from solvers.errors import NotApplicableError, OptionError
 from solvers.forms.differences import (
     Differences,
     optimum_over_pairs,
 )
 from solvers.forms.kronecker import Product, multiply
-from solvers.forms.orbits.orbit_noise import (
-    AnyOrbits,
-    OrbitsNoise,
-    inner_noise,
-    noise_from_roots,
-)
+from solvers.forms.orbits import AnyOrbits
+from solvers.forms.orbits.orbit_noise import OrbitsNoise, inner_noise
+from solvers.forms.reduction import ObstacleError
 from solvers.mechanism import Iterative, ProblemSize, Work
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.verification import from_root
@@ -155,7 +150,8 @@ class Optimal(Iterative):
             unscaled = inner_unscaled(self.name, whole, result.best.p, result.best.spectrum)
         noise = unscaled.met(self.name, whole.targets)
         own = noise if alpha is None else noise.with_cells_scaled(np.sqrt(alpha))
-        return self._solution(problem, noise, own, result, notes)
+        weights = dual.Weights(result.proof.p, result.proof.q)
+        return self._solution(problem, noise, own, result, weights, notes)
 
     def on_differences(self, differences: Differences) -> Solution:
         """The optimum under replace-one, for all pairs of neighbouring cells; no ``start`` is used.
@@ -208,12 +204,7 @@ class Optimal(Iterative):
         )
 
     def on_orbits(self, orbits: AnyOrbits) -> Solution:
-        """The optimum on orbits.
-
-        With a single orbit of cells the profile is constant, and the optimum is also least in the
-        refined ordering: the profile of any other optimum, averaged over all relabellings, is no
-        lower.
-        """
+        """The optimum on orbits."""
         stopping = self.stopping()
         roots, whole = None, orbits
         if self.profile_bounds is not None:
@@ -223,36 +214,34 @@ class Optimal(Iterative):
             assert of_orbits is not None
             roots = np.sqrt(of_orbits)
             whole = orbits.with_columns_divided(roots)
-        start = orbits.start if self.start is None else orbits.nearest(self.start)
-        result: Progress[BlocksPoint] | Progress[ScalarPoint]
+        start = None if self.start is None else orbits.collect(self.start)
         if self.total_error_weight != 0:
             weight = self.total_error_weight
             result = whole.hybrid(weight, self.of_dual(stopping), start)
         else:
             result = whole.optimum(self.of_dual(stopping, whole.finest), start)
         notes: dict[str, Any] = {"blocks": orbits.matrix_count}
-        if self.refined and isinstance(result.best, BlocksPoint):
-            factors, notes["levels"], result = from_optimum(result, self.tol, stopping.deadline)
-            noise = noise_from_roots(self.name, whole, factors)
+        if self.refined:
+            refined = whole.refine(self.name, result, self.tol, stopping.deadline)
+            parts, notes["levels"], result = refined
+            noise = OrbitsNoise(whole, parts).met(self.name)
         else:
-            notes |= {"levels": 1} if self.refined else {}
             noise = inner_noise(self.name, whole, result.best)
         own = noise if roots is None else noise.on_cells_scaled(orbits, roots)
-        weights = whole.weights(result.proof.p, result.proof.q)
-        return self._solution(orbits.problem, noise, own, result, notes, weights)
+        weights = whole.weights_at(result.proof)
+        return self._solution(orbits.problem, noise, own, result, weights, notes)
 
-    def hindrance_on_orbits(self, orbits: AnyOrbits) -> str:
-        """A hindrance if personal bounds differ within an orbit of cells."""
+    def check_orbits(self, orbits: AnyOrbits) -> None:
+        """Raise ObstacleError if personal bounds differ within an orbit of cells."""
         bounds = self.profile_bounds
         if bounds is None or np.size(bounds) == orbits.cells.size:
-            return ""
-        if orbits.of_cells(personal_bounds(bounds, orbits.problem.workload.d)) is not None:
-            return ""
-        return (
-            "profile_bounds differ between cells that the queries and their targets do not tell "
-            f"apart; give one for each of the {orbits.cells.size} orbits of cells, or equal ones "
-            "within each"
-        )
+            return
+        if orbits.of_cells(personal_bounds(bounds, orbits.problem.workload.d)) is None:
+            raise ObstacleError(
+                "profile_bounds differ between cells that the queries and their targets do not "
+                f"tell apart; give one for each of the {orbits.cells.size} orbits of cells, or "
+                "equal ones within each"
+            )
 
     def on_factors(self, product: Product) -> Solution:
         """The product of the factors' solutions."""
@@ -293,9 +282,9 @@ class Optimal(Iterative):
         problem: Problem,
         noise: Factorisation | OrbitsNoise,
         own: Factorisation | OrbitsNoise,
-        result: Progress[BlocksPoint] | Progress[ScalarPoint],
+        result: Progress[AnyPoint],
+        weights: dual.Weights,
         notes: dict[str, Any],
-        weights: dual.Weights | None = None,
     ) -> Solution:
         """The solution with notes on its profile's slack and on an objective other than Δ².
 
@@ -305,8 +294,6 @@ class Optimal(Iterative):
             The noise for queries whose columns are divided by the square roots of personal bounds.
         own : Factorisation or OrbitsNoise
             The same noise for the problem's own queries; without personal bounds the two are equal.
-        weights : Weights, optional
-            As in `from_noise`.
         """
         value = self._objective(noise.squared_privacy_cost, noise.total_variance)
         if not self._plain:
@@ -321,7 +308,7 @@ class Optimal(Iterative):
             result,
             value,
             self.tol,
-            notes,
             weights,
+            notes,
             known_lower_bound=bound,
         )

@@ -22,8 +22,8 @@ from typing import Literal
 
 import numpy as np
 
-from solvers.forms.orbits.marginal_problem import SingleOrbit
-from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, inner_noise
+from solvers.forms.orbits import SingleOrbit
+from solvers.forms.orbits.orbit_noise import OrbitsNoise, inner_noise
 from solvers.mechanism import Iterative
 from solvers.solution import Solution
 from solvers.strategy import from_noise
@@ -37,9 +37,8 @@ def least_total_variance(mechanism: str, orbits: SingleOrbit) -> OrbitsNoise:
     log_sizes = logs_of_blocks[known.members].sum(axis=1)
     log_costs = known.log_ranks - log_sizes
     logs = -log_sizes - np.log(shared) / 2 - log_costs
-    (part,) = orbits.parts
-    factors = part.inner(mechanism, np.ones(1), np.exp(logs - logs.max()))
-    return OrbitsNoise(orbits, (factors,)).met(mechanism)
+    noise = orbits.noise(np.exp(logs - logs.max()))
+    return OrbitsNoise(orbits, (noise,)).met(mechanism)
 
 
 @dataclass(frozen=True)
@@ -65,26 +64,20 @@ class ResidualPlanner(Iterative):
 
     objective: Literal["total-variance", "max-variance"] = "total-variance"
 
-    def on_orbits(self, orbits: AnyOrbits) -> Solution:
+    def on_marginals(self, marginals: SingleOrbit) -> Solution:
         """The solution that minimises the total variance or the largest variance ratio."""
-        stopping, problem = self.stopping(), orbits.problem
-        assert isinstance(orbits, SingleOrbit)
+        stopping, problem = self.stopping(), marginals.problem
         if self.objective == "total-variance":
-            return Solution(self.name, problem, least_total_variance(self.name, orbits))
-        result = orbits.optimum(stopping)
-        noise = inner_noise(self.name, orbits, result.best)
-        cost, weights = noise.squared_privacy_cost, orbits.weights(result.proof.p, result.proof.q)
+            return Solution(self.name, problem, least_total_variance(self.name, marginals))
+        result = marginals.optimum(stopping)
+        noise = inner_noise(self.name, marginals, result.best)
         return from_noise(
             self.name,
             problem,
             noise,
             result,
-            cost,
+            noise.squared_privacy_cost,
             self.tol,
-            weights=weights,
+            marginals.weights_at(result.proof),
             known_lower_bound=result.lower,
         )
-
-    def hindrance_on_orbits(self, orbits: AnyOrbits) -> str:
-        """A hindrance if the queries are not marginals, or the targets within a marginal differ."""
-        return "" if isinstance(orbits, SingleOrbit) else self.without_matrix

@@ -33,10 +33,9 @@ import scipy
 
 from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError
-from solvers.forms.orbits.marginal_problem import SingleOrbit
-from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise
-from solvers.forms.orbits.orbit_problem import Orbits, Part
-from solvers.forms.orbits.orbit_problem import orbit_problem as orbits_of
+from solvers.forms.orbits import ProductOrbits, SingleOrbit
+from solvers.forms.orbits.orbit_noise import OrbitsNoise
+from solvers.forms.orbits.orbit_problem import Part, orbit_problem
 from solvers.forms.orbits.products import INDICATORS, Attribute
 from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.mechanisms.ca import CA
@@ -165,7 +164,7 @@ def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float
 
 
 def _factorised(
-    orbits: Orbits, part: Part, own: Mapping[int, Pair], sigmas: Mapping[Subset, float]
+    orbits: ProductOrbits, part: Part, own: Mapping[int, Pair], sigmas: Mapping[Subset, float]
 ) -> Factorisation:
     """The factorisation of one part: all base mechanisms on the part's indicators or contrasts.
 
@@ -208,7 +207,7 @@ def _factor(attribute: Attribute, k: int, in_base: bool, own: Pair | None) -> Pa
     return rest, rest.T
 
 
-def _check_one_matrix_each(orbits: Orbits) -> None:
+def _check_one_matrix_each(orbits: ProductOrbits) -> None:
     for axis in orbits.ordered_axes:
         tables = [group for group in orbits.products.groups if axis in group.axes]
         first, *others = (group.matrices.get(axis) for group in tables)
@@ -253,9 +252,9 @@ class ResidualPlannerPlus(Mechanism):
             If tables have different query matrices for one attribute.
         """
         deadline = Deadline.after(self.time_limit)
-        orbits = orbits_of(problem)
+        orbits = orbit_problem(problem)
         if orbits is not None:
-            return self.replaced(time_limit=deadline.remaining).on_orbits(orbits)
+            return self.replaced(time_limit=deadline.remaining).on_products(orbits)
         operator = problem.workload.operator
         axis, own, solved = ordered_axis(operator, deadline)
         sigmas = scales([axis], [frozenset({0})])
@@ -263,7 +262,11 @@ class ResidualPlannerPlus(Mechanism):
         rows = [(own[0] if chosen else total) / sqrt(s) for chosen, s in sigmas.items()]
         return from_strategy(self.name, problem, np.vstack(rows), **_reached([solved]))
 
-    def on_orbits(self, orbits: AnyOrbits) -> Solution:
+    def on_marginals(self, marginals: SingleOrbit) -> Solution:
+        """The solution of ResidualPlanner."""
+        return Solution(self.name, marginals.problem, least_total_variance(self.name, marginals))
+
+    def on_products(self, orbits: ProductOrbits) -> Solution:
         """The solution from one `Axis` for each attribute, ordered or categorical.
 
         Raises
@@ -272,8 +275,6 @@ class ResidualPlannerPlus(Mechanism):
             If tables have different query matrices for one attribute.
         """
         deadline = Deadline.after(self.time_limit)
-        if isinstance(orbits, SingleOrbit):
-            return Solution(self.name, orbits.problem, least_total_variance(self.name, orbits))
         _check_one_matrix_each(orbits)
         groups = orbits.products.groups
         matrices = {i: m for group in groups for i, m in group.matrices.items()}

@@ -16,13 +16,11 @@ import scipy
 from solvers.dual.iteration import Deadline
 from solvers.dual.matrix_blocks import as_blocks
 from solvers.dual.programs import Weights
-from solvers.dual.scalar_blocks import ScalarClasses
 from solvers.dual.spectrum import spectrum
 from solvers.errors import OptionError
-from solvers.forms.orbits.marginal_problem import SingleOrbit
-from solvers.forms.orbits.orbit_noise import AnyOrbits, OrbitsNoise, noise_from_roots
-from solvers.forms.orbits.orbit_problem import Orbits
-from solvers.forms.reduction import needs_matrix
+from solvers.forms.orbits import AnyOrbits, ProductOrbits, SingleOrbit
+from solvers.forms.orbits.orbit_noise import OrbitsNoise
+from solvers.forms.reduction import need_defaults
 from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.verification import from_root
@@ -61,39 +59,41 @@ class SoftMaxProblem:
     whole: Callable[[Weights], Weights]
 
 
-def _of_matrices(orbits: Orbits, omega: Array) -> SoftMaxProblem:
+def _of_matrices(orbits: ProductOrbits, omega: Array) -> SoftMaxProblem:
     def squared_norm(weights: Weights) -> float:
         return orbits.at(Weights(weights.p, weights.q + omega)).nuclear_norm ** 2
 
     def noise(end: Iterate) -> OrbitsNoise:
         parts = cast(charts.BlocksIterate, end).parts
-        return noise_from_roots("SM-II", orbits, [part.factor for part in parts])
+        factors = orbits.from_roots("SM-II", [part.factor for part in parts])
+        return OrbitsNoise(orbits, factors).met("SM-II")
 
     return SoftMaxProblem(
         charts.first_of_blocks(orbits.blocks, orbits.start),
         SoftMax(omega, orbits.log_copies, log_cells=np.log(orbits.cell_shares)),
         squared_norm,
         noise,
-        lambda weights: orbits.weights(weights.p, weights.q),
+        orbits.spread,
     )
 
 
-def _of_scalars(orbits: SingleOrbit, classes: ScalarClasses) -> SoftMaxProblem:
+def _of_scalars(orbits: SingleOrbit, omega: Array) -> SoftMaxProblem:
     """Problem 4 for marginals, on classes of equivalent subsets and marginals."""
+    classes = orbits.blocks.with_offset(omega)
     counts = np.zeros(classes.transformed.offset.size)
     counts[classes.row_class] = orbits.log_copies
     counts += np.log(np.bincount(classes.row_class))
 
     def noise(end: Iterate) -> OrbitsNoise:
-        variances = classes.variables(cast(charts.ScalarIterate, end).v)
-        return noise_from_roots("SM-II", orbits, [np.sqrt(variances)])
+        v = classes.variables(cast(charts.ScalarIterate, end).v)
+        return OrbitsNoise(orbits, (orbits.noise(v),)).met("SM-II")
 
     return SoftMaxProblem(
         charts.first_of_scalars(classes.transformed, counts),
         SoftMax(classes.transformed.offset, counts),
         lambda weights: classes.transformed.lower_bound(weights.q),
         noise,
-        lambda weights: orbits.weights(weights.p, classes.weights(weights.q)),
+        lambda weights: orbits.spread(Weights(weights.p, classes.weights(weights.q))),
     )
 
 
@@ -243,7 +243,7 @@ class SMII(Settings, Mechanism):
         kind = self.basis if factored is None else factored.kind
         return self._minimised(problem, smooth, deadline, kind)
 
-    def on_orbits(self, orbits: AnyOrbits) -> Solution:
+    def on_products(self, orbits: ProductOrbits) -> Solution:
         """The solution on orbits.
 
         Each profile entry and ratio is weighted by its number of cells or queries.
@@ -254,17 +254,22 @@ class SMII(Settings, Mechanism):
             If the product of the computed factors L and B is not W.
         """
         deadline = Deadline.after(self.time_limit)
-        omega = self.total_error_weight * orbits.targets * orbits.copies
-        smooth = (
-            _of_scalars(orbits, orbits.blocks.with_offset(omega))
-            if isinstance(orbits, SingleOrbit)
-            else _of_matrices(orbits, omega)
-        )
+        smooth = _of_matrices(orbits, self._omega(orbits))
         return self._minimised(orbits.problem, smooth, deadline, ADAPTED)
 
-    def hindrance_on_orbits(self, orbits: AnyOrbits) -> str:
-        """A hindrance if an option has an effect on the query matrix only."""
-        return needs_matrix(self, ("basis", "initial"))
+    def on_marginals(self, marginals: SingleOrbit) -> Solution:
+        """The solution on classes of equivalent subsets and marginals."""
+        deadline = Deadline.after(self.time_limit)
+        smooth = _of_scalars(marginals, self._omega(marginals))
+        return self._minimised(marginals.problem, smooth, deadline, ADAPTED)
+
+    def _omega(self, orbits: AnyOrbits) -> Array:
+        """The weights of the variance ratios of all orbits in the total error."""
+        return self.total_error_weight * orbits.targets * orbits.copies
+
+    def check_orbits(self, orbits: AnyOrbits) -> None:
+        """Raise ObstacleError if an option has an effect on the query matrix only."""
+        need_defaults(self, ("basis", "initial"))
 
     def work(self, size: ProblemSize) -> Work:
         """About 18 Newton steps and 100 to 400 Hessian products; more in a fixed basis.

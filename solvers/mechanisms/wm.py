@@ -20,8 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from solvers.forms.orbits.orbit_noise import AnyOrbits
-from solvers.forms.orbits.orbit_problem import Orbits
+from solvers.forms.orbits import AnyOrbits, ProductOrbits
 from solvers.forms.orbits.ordered import check_ordered, in_copies, over_ordered_cells
 from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.problem import Problem
@@ -61,13 +60,13 @@ class WM(Mechanism):
         """Coefficients over all cells, in their order."""
         return from_strategy(self.name, problem, haar(problem.workload.d))
 
-    def on_orbits(self, orbits: Orbits) -> Solution:
+    def on_products(self, orbits: ProductOrbits) -> Solution:
         """Coefficients over the ordered cells, repeated for all values of the other attributes."""
         return in_copies(self.on_matrix(over_ordered_cells(orbits)), orbits)
 
-    def hindrance_on_orbits(self, orbits: AnyOrbits) -> str:
-        """A hindrance if no attribute is ordered."""
-        return check_ordered(orbits)
+    def check_orbits(self, orbits: AnyOrbits) -> None:
+        """Raise ObstacleError if no attribute is ordered."""
+        check_ordered(orbits)
 
     def work(self, size: ProblemSize) -> Work:
         """Two factorisations of a d x d matrix and the variances of m queries."""

@@ -18,8 +18,9 @@ import scipy.sparse  # noqa: F401 - imported now, so that no cell's run time inc
 import solvers
 import workloads
 from solvers import NotApplicableError, Problem, Solution
+from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.programs import Weights
-from solvers.forms import reduction
+from solvers.forms.choice import lower_bound
 from solvers.noise.draws import simulate
 from sweep.errors import StoreError
 from sweep.experiment import files
@@ -141,7 +142,7 @@ def outcomes(
 def _certified(solve: Solve, built: Built) -> BoundRecord:
     started, limit = time.perf_counter(), solve.cost.time_limit
     problem = Problem(built, _targets(solve.targets, built), solve.neighbours)
-    bound = reduction.lower_bound(problem, tol=_CERTIFIED_TO, time_limit=limit)
+    bound = lower_bound(problem, Stopping(_CERTIFIED_TO, 100, Deadline.after(limit)))
     seconds = time.perf_counter() - started
     error = _WEAK if limit is not None and seconds >= limit else ""
     return BoundRecord(solve.problem, bound, runtime_s=seconds, error=error, code=solve.code)

@@ -16,7 +16,8 @@ import threadpoolctl
 import solvers
 import workloads
 from solvers import dual
-from solvers.forms import reduction
+from solvers.dual.iteration import Stopping
+from solvers.forms.choice import lower_bound
 from solvers.problem import as_problem
 from solvers.problem.neighbours import as_neighbours
 from workloads.graphs import QueryGraph
@@ -161,7 +162,7 @@ def of_optimiser():
         workload, targets, neighbours = _made(*written)
         if not isinstance(workload, QueryGraph):
             problem = as_problem(workload, targets, as_neighbours(neighbours))
-            bounds[label] = {"bound": float(reduction.lower_bound(problem, tol=1e-4))}
+            bounds[label] = {"bound": float(lower_bound(problem, Stopping(1e-4, 100)))}
     return bounds
 
 

@@ -5,14 +5,14 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers.forms.orbits.on_orbits import OnOrbits
+from solvers.forms.orbits import OnMarginals, OnOrbits
 from solvers.problem import Problem
 
 MECHANISMS = tuple(
     name
     for name, m in solvers.all_mechanisms().items()
-    if issubclass(m, OnOrbits)
-    if name not in ("HM", "WM", "ResidualPlanner")  # on ordered attributes, or on nothing else
+    if issubclass(m, OnOrbits | OnMarginals)
+    if name != "ResidualPlanner"  # on nothing else
 )
 VALUES = (0.1, 1.0, 1.0, 2.5, 30.0)
 

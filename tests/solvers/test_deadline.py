@@ -6,8 +6,10 @@ import pytest
 import solvers
 import workloads
 from solvers.dual import iteration, matrix_blocks
-from solvers.forms import kronecker, reduction
-from solvers.forms.orbits import on_orbits, orbit_problem
+from solvers.dual.iteration import Deadline, Stopping
+from solvers.forms import kronecker
+from solvers.forms.choice import lower_bound
+from solvers.forms.orbits import ProductOrbits, orbit_problem
 from solvers.problem import as_problem, problem
 from solvers.soft_max.objective import Model
 
@@ -53,7 +55,7 @@ def tables():
     ("module", "function", "queries"),
     [
         (problem, "factorise", (np.tri(12),)),
-        (on_orbits, "orbit_problem", tables()),
+        (orbit_problem, "orbit_problem", tables()),
         (orbit_problem, "components", tables()),
     ],
 )
@@ -77,14 +79,15 @@ def test_a_spectrum_that_outlasts_the_time_is_the_only_one(clock, monkeypatch):
 @pytest.mark.parametrize("certificate", [True, False])
 def test_no_first_step_is_taken_when_time_is_over(clock, monkeypatch, certificate):
     """An answer takes at least one spectrum of each block."""
-    clock.slow(monkeypatch, on_orbits, "orbit_problem", 2 * LIMIT)
+    clock.slow(monkeypatch, orbit_problem, "orbit_problem", 2 * LIMIT)
     clock.slow(monkeypatch, matrix_blocks, "spectrum", 0.0)
     workload, targets = tables()
     if certificate:
-        assert reduction.lower_bound(as_problem(workload, targets), 1e-9, time_limit=LIMIT) > 0
+        stopping = Stopping(1e-9, deadline=Deadline.after(LIMIT))
+        assert lower_bound(as_problem(workload, targets), stopping) > 0
     else:
         assert solvers.solve("optimal", workload, targets, time_limit=LIMIT).iterations == 0
-    assert clock.calls == len(on_orbits.orbit_problem(as_problem(workload, targets)).parts) + 1
+    assert clock.calls == len(ProductOrbits.of(as_problem(workload, targets)).parts) + 1
 
 
 @pytest.mark.parametrize("basis", ["adapted", "identity"])

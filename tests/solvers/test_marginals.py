@@ -12,8 +12,7 @@ from oracles import check_written_out, hybrid
 
 import solvers
 import workloads
-from solvers.forms.orbits.marginal_problem import SingleOrbit
-from solvers.forms.orbits.orbit_problem import Orbits
+from solvers.forms.orbits import ProductOrbits, SingleOrbit
 
 CLOSED = [name for name in MECHANISMS if name not in ("optimal", "SM-II")]
 
@@ -90,7 +89,7 @@ def test_targets_far_from_one_scale_the_answer(mechanism, options, apart, unit, 
     plain = solvers.solve(mechanism, workload, targets, **options)
     scaled = {name: v / unit if name == "total_error_weight" else v for name, v in options.items()}
     moved = solvers.solve(mechanism, workload, unit * targets, **scaled)
-    assert isinstance(moved.noise.orbits, Orbits if apart else SingleOrbit)
+    assert isinstance(moved.noise.orbits, ProductOrbits if apart else SingleOrbit)
     assert moved.converged
     assert moved.squared_privacy_cost * unit == pytest.approx(plain.squared_privacy_cost, rel=3e-6)
     assert moved.lower_bound * unit == pytest.approx(plain.lower_bound, rel=3e-6)

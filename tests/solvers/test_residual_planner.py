@@ -9,7 +9,7 @@ from oracles import check_written_out, total_error
 
 import solvers
 import workloads
-from solvers.forms.orbits.marginal_problem import SingleOrbit
+from solvers.forms.orbits import SingleOrbit
 
 TABLES = [["age"], ["age", "sex"], ["race"], ["age", "sex", "race"]]
 

@@ -24,7 +24,8 @@ where M is the query matrix with one row or column for each class instead of eac
 with the same queries and the same orbits share one matrix, and their ν are added.
 """
 
-from solvers.forms.orbits.on_orbits import REDUCTION, OnOrbits
-from solvers.forms.orbits.orbit_noise import AnyOrbits
+from solvers.forms.orbits.marginal_problem import OnMarginals, SingleOrbit
+from solvers.forms.orbits.orbit_problem import OnProducts, ProductOrbits
+from solvers.forms.orbits.orbits import AnyOrbits, OnOrbits
 
-__all__ = ["REDUCTION", "AnyOrbits", "OnOrbits"]
+__all__ = ["AnyOrbits", "OnMarginals", "OnOrbits", "OnProducts", "ProductOrbits", "SingleOrbit"]

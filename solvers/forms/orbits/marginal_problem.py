@@ -30,31 +30,48 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations
 from math import exp, log, prod
-from typing import Any
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from solvers.dual.interior_point import Progress
-from solvers.dual.iteration import Stopping, traced
+from solvers.dual.iteration import Deadline, Stopping, traced
 from solvers.dual.programs import Weights
-from solvers.dual.scalar_blocks import ScalarBlocks, ScalarClasses, ScalarPoint, collapse
+from solvers.dual.scalar_blocks import (
+    LARGEST_FACTORISED,
+    ScalarBlocks,
+    ScalarClasses,
+    ScalarPoint,
+    collapse,
+)
 from solvers.errors import SolveFailedError
-from solvers.forms.orbits.orbit_problem import Orbits, Span
-from solvers.forms.orbits.products import INDICATORS, Attribute, Component, products
+from solvers.forms.orbits.layout import Layout, Span
+from solvers.forms.orbits.orbits import LEAST_FLOPS, OnOrbits, Orbits
+from solvers.forms.orbits.products import INDICATORS, Attribute, Component, Index, products
+from solvers.forms.reduction import ObstacleError
+from solvers.mechanism import Mechanism, Work
 from solvers.noise.factorisation import Factorisation, InBasis
 from solvers.problem import Problem, as_float
+from solvers.solution import Solution
 from workloads import TargetsError
 from workloads.operators import Array, Explicit, Kronecker, Marginals
 from workloads.targets import by_group
 from workloads.workload import LARGEST_LISTED
 
-Index = NDArray[np.int64]
+Numbers = NDArray[np.int64]
 Blocks = tuple[tuple[int, ...], ...]
 
-LARGEST_CLOSURE = 40_000_000
-"""Largest number of pairs (marginal, subset of its attributes) that are listed."""
+_LARGEST_CLOSURE = 40_000_000
+"""Largest number of pairs (marginal, subset of its attributes) that are listed.
+
+That many take 12 GB, by `_BYTES_PER_PAIR`.
+"""
+_BYTES_PER_PAIR = 300.0
+"""Peak memory of a solve for each such pair, as measured."""
+_FINEST = 1e-9
+"""The gap to which the optimum is solved if the refined ordering is asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +94,7 @@ class Closure:
 
     blocks: tuple[tuple[int, ...], ...]
     block_sizes: tuple[int, ...]
-    members: Index
+    members: Numbers
     incidence: "scipy.sparse.csr_array"
     log_ranks: Array
 
@@ -100,7 +117,7 @@ def _in_blocks(operator: Marginals) -> tuple[Blocks, list[tuple[int, ...]]]:
     return blocks, [tuple(first[i] for i in subset if i in first) for subset in operator.subsets]
 
 
-def _subsets_of(marginals: list[tuple[int, ...]]) -> tuple[Index, Index]:
+def _subsets_of(marginals: list[tuple[int, ...]]) -> tuple[Numbers, Numbers]:
     """For every subset of every marginal, the marginal's index and the blocks padded with -1."""
     widest = max(map(len, marginals))
     by_order: dict[int, list[int]] = {}
@@ -118,7 +135,7 @@ def _subsets_of(marginals: list[tuple[int, ...]]) -> tuple[Index, Index]:
     return np.concatenate(owners), np.concatenate(listed)
 
 
-def _distinct(rows: Index, largest: int) -> tuple[Index, Index]:
+def _distinct(rows: Numbers, largest: int) -> tuple[Numbers, Numbers]:
     """The distinct rows, and the index of every row among the distinct rows."""
     ids = np.zeros(len(rows), dtype=np.int64)
     for column in rows.T:
@@ -168,28 +185,82 @@ class SubsetNoise:
 
 
 @dataclass(frozen=True, eq=False)
-class SingleOrbit:
+class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
     """Marginals with one target each, whose cells form a single orbit.
 
     The matrices of the dual are numbers, which together form a single part.
 
     Attributes
     ----------
-    targets : numpy.ndarray, shape (r,)
+    marginal_targets : numpy.ndarray, shape (r,)
         The variance bound of every query of each marginal.
     divisor : float
         Divisor of the queries' columns: 1 unless the profile has a personal bound.
     """
 
-    problem: Problem
     operator: Marginals
-    targets: Array
+    marginal_targets: Array
     divisor: float = 1.0
 
-    finest = 1e-9
+    finest = _FINEST
     ordered_axes = ()
-    rows = slice(None)
-    columns = slice(None)
+    places = ((slice(None), slice(None)),)
+
+    @classmethod
+    def of(cls, problem: Problem) -> "SingleOrbit | None":
+        """Convert distinct marginals with one target each; None for other problems.
+
+        A product of identities and totals is a marginal.
+        """
+        workload, operator = problem.workload, problem.workload.operator
+        if isinstance(operator, Kronecker):
+            union = products(operator)
+            subsets = tuple(tuple(sorted(group.kept)) for group in union.groups)
+            if any(group.matrices for group in union.groups) or len(set(subsets)) < len(subsets):
+                return None
+            operator = Marginals(union.sizes, subsets)
+        if not isinstance(operator, Marginals) or not workload.group_sizes:
+            return None
+        try:
+            targets = by_group(workload, problem.targets)
+        except TargetsError:
+            return None
+        return cls(problem, operator, np.asarray(targets, dtype=np.float64))
+
+    def check(self, mechanism: Mechanism) -> None:
+        """Check the form, the number of subsets, and the memory."""
+        self.check_form(mechanism)
+        marginals, pairs = self.operator.subsets, self.pair_count
+        if pairs > _LARGEST_CLOSURE:
+            raise ObstacleError(
+                f"the {len(marginals)} marginals, up to {max(map(len, marginals))} attributes "
+                f"each, have {pairs} subsets of attributes, more than the limit of "
+                f"{_LARGEST_CLOSURE}; ask for fewer marginals or for lower orders"
+            )
+        self.check_memory(mechanism)
+
+    def solve(self, mechanism: Mechanism) -> Solution:
+        """Solve by the mechanism's form on marginals, or else on orbits."""
+        if isinstance(mechanism, OnMarginals):
+            return mechanism.on_marginals(self)
+        assert isinstance(mechanism, OnOrbits)
+        return mechanism.on_orbits(self)
+
+    def work(self, mechanism: Mechanism) -> Work:
+        """Estimate the work without arrays over the domain, however large it is."""
+        dense = min(self.targets.size, LARGEST_FACTORISED) ** 2
+        flops = LEAST_FLOPS + mechanism.flops_per_pair * self.pair_count
+        return Work(flops, _BYTES_PER_PAIR * self.pair_count + 16.0 * dense)
+
+    @property
+    def forms(self) -> tuple[type, ...]:
+        """The protocols of mechanisms that solve problems on these orbits."""
+        return OnMarginals, OnOrbits
+
+    @property
+    def targets(self) -> Array:
+        """The variance bound of every query of each marginal, shape (r,)."""
+        return self.marginal_targets
 
     @cached_property
     def closure(self) -> Closure:
@@ -230,22 +301,26 @@ class SingleOrbit:
         """Sizes of the orbits of cells over the largest size: 1 for the only orbit, shape (1,)."""
         return np.ones(1)
 
-    @property
-    def parts(self) -> "tuple[SingleOrbit]":
-        """The only part of the dual: this problem itself."""
-        return (self,)
-
-    def inner(self, mechanism: str, p: Array, v: Any) -> SubsetNoise:
+    def noise(self, v: Array) -> SubsetNoise:
         """The noise whose variance along every contrast of S is ``v_S * w_S / d``."""
-        ratios = self.matrix.ratios(v)
         logs = np.log(v) + self.closure.log_ranks
-        return SubsetNoise(self.targets * ratios, np.array([(1 / v).sum()]), logs)
+        return SubsetNoise(self.targets * self.matrix.ratios(v), np.array([(1 / v).sum()]), logs)
 
-    def from_root(self, mechanism: str, root: Array) -> SubsetNoise:
-        """The noise of `inner` whose variables v are the squares of ``root``."""
-        return self.inner(mechanism, np.ones(1), np.square(root))
+    def inner(self, mechanism: str, point: ScalarPoint) -> tuple[SubsetNoise]:
+        """The unscaled inner solution at a point of the dual."""
+        return (self.noise(point.v),)
 
-    def on_cells(self, mechanism: str) -> SubsetNoise:
+    def refine(
+        self, mechanism: str, result: Progress[ScalarPoint], tol: float, deadline: Deadline
+    ) -> tuple[tuple[SubsetNoise], int, Progress[ScalarPoint]]:
+        """Return the optimum itself: with a single orbit, it is least in the refined ordering.
+
+        The profile is constant, and that of any other optimum, averaged over all relabellings, is
+        no lower.
+        """
+        return self.inner(mechanism, result.best), 1, result
+
+    def on_cells(self, mechanism: str) -> tuple[SubsetNoise]:
         """Noise of unit variance on every cell; a query sums the noise of d / N_T cells.
 
         Raises
@@ -261,19 +336,20 @@ class SingleOrbit:
                 f"{mechanism}: its squared privacy cost is about 10^{largest / log(10):.0f}, "
                 "beyond floats; raise the targets or ask for marginals of a higher order"
             )
-        return SubsetNoise(np.exp(logs), np.ones(1), log_cells)
+        return (SubsetNoise(np.exp(logs), np.ones(1), log_cells),)
 
-    def on_queries(self, deviation: float) -> SubsetNoise:
+    def on_queries(self, deviation: float) -> tuple[SubsetNoise]:
         """Noise of standard deviation ``deviation`` on every query.
 
         Every cell contributes to one query of each marginal.
         """
         count = self.targets.size
         variances = np.full(count, deviation**2)
-        return SubsetNoise(variances, np.array([count / deviation**2]), np.nan)
+        return (SubsetNoise(variances, np.array([count / deviation**2]), np.nan),)
 
-    def inverse_trace(self, noise: Any) -> float:
+    def inverse_trace(self, noises: Sequence[SubsetNoise]) -> float:
         """Trace of the pseudo-inverse of the Fisher information: the sum of w_S s_S / d."""
+        (noise,) = noises
         logs = self.closure.log_ranks + noise.log_variances
         return float(np.exp(np.logaddexp.reduce(logs) - log(self.problem.workload.d)))
 
@@ -287,10 +363,10 @@ class SingleOrbit:
         """Number of pairs of a marginal and a subset of its attributes.
 
         Attributes that are in the same marginals are merged and count as one. The number without
-        merging is an upper bound. If this bound is at most `LARGEST_CLOSURE`, it is returned
+        merging is an upper bound. If this bound is at most `_LARGEST_CLOSURE`, it is returned
         instead.
         """
-        if self.operator.contained_count <= LARGEST_CLOSURE:
+        if self.operator.contained_count <= _LARGEST_CLOSURE:
             return self.operator.contained_count
         return sum(1 << len(marginal) for marginal in _in_blocks(self.operator)[1])
 
@@ -314,16 +390,16 @@ class SingleOrbit:
         row_keys = np.column_stack([np.log(self.targets), self.log_copies])
         return collapse(self.matrix, row_keys, known.log_ranks[:, None])
 
-    def optimum(self, stopping: Stopping, start: object = None) -> Progress[ScalarPoint]:
-        """Compute the least Δ² at which every target can be met; ``start`` is ignored."""
-        return self.blocks.optimum(stopping)
+    def optimum(self, stopping: Stopping, start: Weights | None = None) -> Progress[ScalarPoint]:
+        """Compute the least Δ² at which every target can be met, from weights of the marginals."""
+        return self.blocks.optimum(stopping, None if start is None else start.q)
 
-    def hybrid(self, weight: float, stopping: Stopping, start: object) -> Progress[ScalarPoint]:
-        """Compute the least hybrid objective, in which the total variance has this weight.
-
-        ``start`` is ignored.
-        """
-        result = self.blocks.with_offset(weight * self.targets * self.copies).optimum(stopping)
+    def hybrid(
+        self, weight: float, stopping: Stopping, start: Weights | None = None
+    ) -> Progress[ScalarPoint]:
+        """Compute the least hybrid objective, in which the total variance has this weight."""
+        blocks = self.blocks.with_offset(weight * self.targets * self.copies)
+        result = blocks.optimum(stopping, None if start is None else start.q)
         # the hybrid objective is twice the square root of the minimum that the blocks find
         lower, upper = (2 * float(np.sqrt(bound)) for bound in (result.lower, result.upper))
         squares = result.trace
@@ -343,54 +419,39 @@ class SingleOrbit:
         """Evaluate the dual's function f at these weights."""
         return ScalarPoint(self.matrix, weights.q)
 
-    @property
-    def start(self) -> Weights:
-        """Equal weights of all marginals."""
-        r = self.targets.size
-        return Weights(np.ones(1), np.full(r, 1 / r))
+    def weights_at(self, point: ScalarPoint) -> Weights:
+        """The weights of all cells and queries at a point of the dual; cells have equal weights."""
+        return self.spread(Weights(np.ones(1), point.q))
 
-    def with_columns_divided(self, divisor: Array) -> "SingleOrbit":
+    def with_columns_divided(self, divisor: Array) -> Self:
         """A copy with the queries' columns divided by the only entry of ``divisor``."""
         return replace(self, divisor=self.divisor * float(divisor[0]))
 
-    def nearest(self, given: Weights) -> Weights:
-        """Equal weights of all marginals; ``given`` is ignored, since no solve uses a start."""
-        return self.start
+    @property
+    def orbit_of_cell(self) -> Index:
+        """The index of the only orbit, 0, for every cell, shape (d,)."""
+        return np.zeros(self.problem.workload.d, dtype=np.intp)
 
-    def per_query(self, values: Array) -> Array:
-        """Copy values of marginals to their queries, shape (m,); unchanged for unlisted queries."""
-        workload = self.problem.workload
-        return np.repeat(values, workload.group_sizes) if workload.listed else values
+    @property
+    def orbit_of_query(self) -> Index:
+        """The index of the marginal of every query, shape (m,)."""
+        sizes = self.problem.workload.group_sizes
+        return np.repeat(np.arange(self.targets.size), sizes)
 
-    def per_cell(self, values: Array) -> Array:
-        """Copy the only orbit's value to every cell, shape (d,); unchanged above 10^7 cells."""
-        d = self.problem.workload.d
-        return np.repeat(values, d) if d <= LARGEST_LISTED else values
-
-    def of_cells(self, values: Array) -> Array | None:
-        """The common value of all cells, shape (1,); None if the cells have different values."""
-        return values[:1] if np.all(values == values[0]) else None
-
-    def weights(self, p: Array, q: Array) -> Weights:
-        """Divide the weights of orbits among their cells and queries.
-
-        Above 10^7 cells, the weight of the only orbit of cells is returned, and above 10^7 queries
-        the weights of the marginals.
-        """
-        d = self.problem.workload.d
-        shares = self.per_query(q / self.copies) if self.problem.workload.listed else q
-        return Weights(self.per_cell(p / d) if d <= LARGEST_LISTED else p, shares)
+    def per_target(self, values: Array) -> Array:
+        """The values themselves: there is one target for each marginal."""
+        return values
 
     @cached_property
-    def layout(self) -> Orbits:
+    def layout(self) -> Layout:
         """The marginals as products; an attribute of more than 10^7 values has one value here."""
         sizes = (size if size <= LARGEST_LISTED else 1 for size in self.operator.sizes)
         alike = tuple(Attribute(np.zeros(size, dtype=np.intp)) for size in sizes)
-        return Orbits(self.problem, products(self.operator), alike, [])
+        return Layout(products(self.operator), alike)
 
-    def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
+    def spans(self, noises: Sequence[SubsetNoise]) -> Iterator[tuple[Span, Factorisation]]:
         """Yield a span for each subset, with the mechanism on its orthonormal contrasts."""
-        (noise,), known, d = parts, self.closure, self.problem.workload.d
+        (noise,), known, d = noises, self.closure, self.problem.workload.d
         by_subset = scipy.sparse.csc_array(known.incidence)
         logs = np.broadcast_to(noise.log_variances, known.log_ranks.shape)
         for at, (log_rank, log_variance) in enumerate(zip(known.log_ranks, logs, strict=True)):
@@ -410,22 +471,9 @@ class SingleOrbit:
             yield span, Factorisation(Explicit(deviation * queries), Explicit(right), own)
 
 
-def single_orbit(problem: Problem) -> SingleOrbit | None:
-    """Convert distinct marginals with one target each to a `SingleOrbit`; otherwise None.
+@runtime_checkable
+class OnMarginals(Protocol):
+    """A mechanism that solves marginals with one target each."""
 
-    A product of identities and totals is a marginal.
-    """
-    workload, operator = problem.workload, problem.workload.operator
-    if isinstance(operator, Kronecker):
-        found = products(operator)
-        subsets = tuple(tuple(sorted(group.kept)) for group in found.groups)
-        if any(group.matrices for group in found.groups) or len(set(subsets)) < len(subsets):
-            return None
-        operator = Marginals(found.sizes, subsets)
-    if not isinstance(operator, Marginals) or not workload.group_sizes:
-        return None
-    try:
-        targets = by_group(workload, problem.targets)
-    except TargetsError:
-        return None
-    return SingleOrbit(problem, operator, np.asarray(targets, dtype=np.float64))
+    def on_marginals(self, marginals: SingleOrbit) -> Solution:
+        """Solve the problem, with the results of the query matrix."""

@@ -1,6 +1,6 @@
 """Noise on all queries, assembled from the noise on each part, and how to draw it.
 
-The parts are the matrices into which the dual splits (`solvers.forms.orbits.orbit_problem.Part`).
+The parts are the matrices into which the dual splits (`solvers.forms.orbits.orbits.Orbits`).
 
 Errors are drawn without listing the domain's cells. For each choice of contrasts and each row of a
 part's strategy, a table of standard normal numbers is drawn, with one entry for each combination of
@@ -10,7 +10,7 @@ attributes whose indicators are chosen, all values of a class get the same error
 Floating-point draws are for experiments: a production release needs an exact sampler.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -19,24 +19,23 @@ from math import prod
 import numpy as np
 import scipy
 
-from solvers.dual.matrix_blocks import BlocksPoint
-from solvers.dual.scalar_blocks import ScalarPoint
+from solvers.dual.interior_point import AnyPoint
 from solvers.errors import NotApplicableError
-from solvers.forms.orbits.marginal_problem import SingleOrbit, SubsetNoise
-from solvers.forms.orbits.orbit_problem import Orbits, Part, Span
+from solvers.forms.orbits.layout import Layout, Span
+from solvers.forms.orbits.orbits import AnyOrbits, NoiseOnPart, Orbits, PartNoise
 from solvers.forms.orbits.products import Component, Group
-from solvers.noise.factorisation import Factorisation, scale_of
+from solvers.noise.factorisation import scale_of
 from solvers.noise.release import LARGEST_EXPANDED, Coordinates, GaussianRelease, refuse_unlisted
 from workloads.operators import Array, Matrix, dense, readable
 
 
-def _per_group(layout: Orbits, n: int) -> list[Array]:
+def _per_group(layout: Layout, n: int) -> list[Array]:
     """One array of zeros for each group, with n numbers for each query of the group."""
     sizes = layout.products.sizes
     return [np.zeros((*group.shape(sizes), n)) for group in layout.products.groups]
 
 
-def _axes(layout: Orbits, component: Component) -> tuple[list[int], list[tuple[int, ...]]]:
+def _axes(layout: Layout, component: Component) -> tuple[list[int], list[tuple[int, ...]]]:
     """The sizes of the chosen classes, and the chosen attributes divided into sets.
 
     The attributes of a set are treated as one attribute; most sets have a single attribute.
@@ -48,7 +47,7 @@ def _axes(layout: Orbits, component: Component) -> tuple[list[int], list[tuple[i
 
 
 def _add(
-    totals: Sequence[Array], layout: Orbits, span: Span, component: Component, own: Array
+    totals: Sequence[Array], layout: Layout, span: Span, component: Component, own: Array
 ) -> None:
     """Add ``own``, numbers of the span's queries, to ``totals``, the numbers of all queries.
 
@@ -61,7 +60,7 @@ def _add(
 
 
 def _add_spread(
-    total: Array, layout: Orbits, group: Group, component: Component, own: Array
+    total: Array, layout: Layout, group: Group, component: Component, own: Array
 ) -> None:
     """Add ``own`` to ``total``, the numbers of all queries of a group.
 
@@ -92,10 +91,6 @@ def _add_spread(
     total[target] += spread.transpose([*order, len(order)])
 
 
-AnyOrbits = Orbits | SingleOrbit
-AnyPart = Part | SingleOrbit
-
-
 @dataclass(frozen=True, eq=False)
 class OrbitsNoise(GaussianRelease):
     """A Gaussian mechanism that stays the same if values of the same class are exchanged.
@@ -114,7 +109,7 @@ class OrbitsNoise(GaussianRelease):
     """
 
     orbits: AnyOrbits
-    parts: tuple[Factorisation | SubsetNoise, ...]
+    parts: tuple[NoiseOnPart, ...]
     idle: Array | float = 0.0
     written_out: "Callable[[OrbitsNoise], Coordinates] | None" = None
     query_deviation: float | None = None
@@ -123,16 +118,16 @@ class OrbitsNoise(GaussianRelease):
     def orbit_variances(self) -> Array:
         """Variance of the queries in each orbit, shape (r,)."""
         total = np.zeros(self.orbits.targets.size)
-        for part, factors in self._pairs:
-            total[part.rows] += factors.query_variances
+        for (rows, _), noise in zip(self.orbits.places, self.parts, strict=True):
+            total[rows] += noise.query_variances
         return total
 
     @cached_property
     def orbit_profile(self) -> Array:
         """Squared personal privacy cost of the cells in each orbit, shape (n,)."""
         total = np.full(self.orbits.cells.size, self.idle)
-        for part, factors in self._pairs:
-            total[part.columns] += factors.privacy_profile
+        for (_, columns), noise in zip(self.orbits.places, self.parts, strict=True):
+            total[columns] += noise.privacy_profile
         return total
 
     @property
@@ -163,7 +158,7 @@ class OrbitsNoise(GaussianRelease):
     @property
     def inverse_trace(self) -> float:
         """Trace of the pseudo-inverse of the Fisher information."""
-        return sum(part.inverse_trace(factors) for part, factors in self._pairs)
+        return self.orbits.inverse_trace(self.parts)
 
     @cached_property
     def coordinates(self) -> Coordinates:
@@ -223,13 +218,11 @@ class OrbitsNoise(GaussianRelease):
 
     def on_cells_scaled(self, orbits: AnyOrbits, factors: Array) -> "OrbitsNoise":
         """The noise for queries whose columns are multiplied by ``factors``, one for each orbit."""
-        parts = tuple(noise.with_cells_scaled(factors[part.columns]) for part, noise in self._pairs)
+        parts = tuple(
+            noise.with_cells_scaled(factors[columns])
+            for (_, columns), noise in zip(self.orbits.places, self.parts, strict=True)
+        )
         return OrbitsNoise(orbits, parts)
-
-    @property
-    def _pairs(self) -> Iterator[tuple[AnyPart, Factorisation | SubsetNoise]]:
-        parts: Sequence[AnyPart] = self.orbits.parts
-        return zip(parts, self.parts, strict=True)
 
     @property
     def fits(self) -> bool:
@@ -270,7 +263,7 @@ def expanded(noise: OrbitsNoise) -> Expanded:
     )
 
 
-def _contrasts(layout: Orbits, component: Component) -> Array:
+def _contrasts(layout: Layout, component: Component) -> Array:
     """Orthonormal contrasts over the chosen attributes' values, indexed along the last axis."""
     shape, parts = _axes(layout, component)
     size = dict(zip(component.chosen, shape, strict=True))
@@ -288,21 +281,11 @@ def _each(rows: Array, contrasts: Array) -> Array:
     return np.moveaxis(products, 1, -2).reshape(len(rows), *contrasts.shape[:-1], -1)
 
 
-def inner_noise(mechanism: str, orbits: AnyOrbits, point: BlocksPoint | ScalarPoint) -> OrbitsNoise:
-    """The inner solution at dual weights, scaled so that the targets are just met."""
-    parts: Sequence[AnyPart] = orbits.parts
-    noises = tuple(
-        part.inner(mechanism, point.p[part.columns], spectrum)
-        for part, spectrum in zip(parts, point.spectra, strict=True)
-    )
-    return OrbitsNoise(orbits, noises).met(mechanism)
-
-
-def noise_from_roots(mechanism: str, orbits: AnyOrbits, roots: Sequence[Array]) -> OrbitsNoise:
-    """The noise with covariance ``root @ root.T`` on each part, scaled to just meet the targets."""
-    parts: Sequence[AnyPart] = orbits.parts
-    noises = tuple(part.from_root(mechanism, root) for part, root in zip(parts, roots, strict=True))
-    return OrbitsNoise(orbits, noises).met(mechanism)
+def inner_noise(
+    mechanism: str, orbits: Orbits[AnyPoint, PartNoise], point: AnyPoint
+) -> OrbitsNoise:
+    """The inner solution at a point of the dual, scaled so that the targets are just met."""
+    return OrbitsNoise(orbits, orbits.inner(mechanism, point)).met(mechanism)
 
 
 def on_every_cell(
@@ -315,7 +298,7 @@ def on_every_cell(
     written_out : callable
         Computes the coordinates in which the mechanism is defined.
     """
-    parts = tuple(part.on_cells(mechanism) for part in orbits.parts)
+    parts = orbits.on_cells(mechanism)
     idle = np.maximum(1 - OrbitsNoise(orbits, parts).orbit_profile, 0.0)
     return OrbitsNoise(orbits, parts, idle, written_out).met(mechanism)
 
@@ -327,5 +310,4 @@ def on_every_query(
 
     ``written_out`` is the function described in `on_every_cell`.
     """
-    parts = tuple(part.on_queries(deviation) for part in orbits.parts)
-    return OrbitsNoise(orbits, parts, 0.0, written_out, deviation)
+    return OrbitsNoise(orbits, orbits.on_queries(deviation), 0.0, written_out, deviation)

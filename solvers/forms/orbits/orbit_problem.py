@@ -1,4 +1,4 @@
-"""A problem on its orbits: its targets, the matrices into which its dual splits, and its optima.
+"""A problem on the orbits of a union of products, and the matrices into which its dual splits.
 
 The symmetry of the problem is found first; arrays over the orbits are computed when they are used.
 """
@@ -8,30 +8,40 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from math import prod
-from typing import Any
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import scipy
 
 from solvers.dual import programs as dual
 from solvers.dual.interior_point import Progress
-from solvers.dual.iteration import Stopping
+from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.matrix_blocks import Block, BlocksPoint, MatrixBlocks
+from solvers.dual.newton_system import Rows
 from solvers.dual.programs import Weights
+from solvers.dual.refinement import FIRST_TOL, from_optimum
+from solvers.forms.dense import estimate_work
+from solvers.forms.orbits.layout import Layout, Span
+from solvers.forms.orbits.marginal_problem import SingleOrbit
+from solvers.forms.orbits.orbits import LEAST_FLOPS, OnOrbits, Orbits
 from solvers.forms.orbits.products import (
     INDICATORS,
     Attribute,
     Choice,
     Component,
-    Group,
     Index,
     Products,
+    choice_count,
     components,
     products,
 )
+from solvers.forms.reduction import ObstacleError
+from solvers.mechanism import Mechanism, Work
 from solvers.noise.factorisation import Factorisation, InBasis, identity
 from solvers.noise.verification import from_root
-from solvers.problem import Problem
+from solvers.problem import Problem, memory
+from solvers.problem.factors import bytes_of_basis
+from solvers.solution import Solution
 from solvers.strategy import inner_unscaled
 from workloads import Workload
 from workloads.operators import (
@@ -43,42 +53,21 @@ from workloads.operators import (
     Scaled,
     Stacked,
     dense,
+    readable,
 )
-from workloads.operators.protocol import kron
 from workloads.workload import LARGEST_LISTED
 
-LARGEST_NUMBER = 1e300
-"""Largest number of domain cells for which `Orbits` are used: a number that fits into a float."""
+_LARGEST_NUMBER = 1e300
+"""Largest number of domain cells for which products are solved on orbits.
 
-LARGEST_CHOICES = 20_000
+It leaves room below the largest float, 1.8e308, for numbers of cells times weights.
+"""
+
+_LARGEST_CHOICES = 20_000
 """Largest number of choices (of indicators or contrasts in each attribute) that are listed."""
 
-
-@dataclass(frozen=True, eq=False)
-class Span:
-    """Some contrasts and the orbits of queries that depend on them.
-
-    Attributes
-    ----------
-    rows : numpy.ndarray of int
-        Indices of the orbits of queries, ascending.
-    columns : numpy.ndarray of int
-        Indices of the orbits of cells that the contrasts involve, ascending.
-    groups : tuple of int
-        Indices of the groups of queries.
-    components : tuple of Component
-        The sets of contrasts.
-    """
-
-    rows: Index
-    columns: Index
-    groups: tuple[int, ...]
-    components: tuple[Component, ...]
-
-    @property
-    def rank(self) -> float:
-        """ν: the number of contrasts in all components."""
-        return sum(component.rank for component in self.components)
+_MATRICES = 8
+"""Number of square matrices that a solve stores at once for each part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,22 +88,7 @@ class Part(Span):
     cells: Array
     copies: Array
 
-    def inner(self, mechanism: str, p: Array, spectrum: Any) -> Factorisation:
-        """The unscaled inner solution at column weights ``p``, from the part's spectrum.
-
-        Raises
-        ------
-        SolveFailedError
-            If the product of the solution's factors is not the query matrix.
-        """
-        return inner_unscaled(mechanism, self.problem, p, spectrum)
-
-    def from_root(self, mechanism: str, root: Array) -> Factorisation:
-        """The unscaled mechanism with covariance ``root @ root.T``; raises the error of `inner`."""
-        own = self.problem
-        return from_root(mechanism, own, own.basis, own.queries, root)
-
-    def on_cells(self, mechanism: str) -> Factorisation:
+    def on_cells(self) -> Factorisation:
         """Noise of unit variance on every cell, restricted to the part's contrasts."""
         shares = self.rank / self.cells
         cells = Explicit(scipy.sparse.csr_array(scipy.sparse.diags_array(np.sqrt(shares))))
@@ -129,20 +103,18 @@ class Part(Span):
         coordinates = InBasis(own, queries, 1.0)
         return Factorisation(Scaled(queries, roots), Scaled(own, 1 / roots), coordinates)
 
-    def inverse_trace(self, noise: Any) -> float:
+    def inverse_trace(self, noise: Factorisation) -> float:
         """Trace of the pseudo-inverse of the Fisher information about the part's contrasts."""
         strategy = dense(noise.right) * np.sqrt(self.cells / self.rank)
         return self.rank * float(np.square(np.linalg.pinv(strategy)).sum())
 
 
 @dataclass(frozen=True, eq=False)
-class Orbits:
-    """A problem on the orbits of its equivalent cells and the orbits of its equivalent queries.
+class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
+    """A union of products on the orbits of its equivalent cells and of its equivalent queries.
 
     Attributes
     ----------
-    problem : Problem
-        The original problem.
     products : Products
         The problem's queries as a union of products.
     attributes : tuple of Attribute
@@ -153,66 +125,110 @@ class Orbits:
         Divisors of the queries' columns: 1 unless the profile has personal bounds.
     """
 
-    problem: Problem
     products: Products
     attributes: tuple[Attribute, ...]
     group_targets: list[Array]
     cell_scale: Array | float = 1.0
 
-    finest = 1e-11
+    finest = FIRST_TOL
 
-    @cached_property
-    def cell_shape(self) -> list[int]:
-        """Number of classes of each attribute."""
-        return [attribute.sizes.size for attribute in self.attributes]
+    @classmethod
+    def of(cls, problem: Problem) -> "ProductOrbits | None":
+        """Convert a problem to its orbits.
 
-    @cached_property
-    def cells(self) -> Array:
-        """n_o: number of cells of each orbit, shape (n,)."""
-        return kron([attribute.sizes for attribute in self.attributes])
+        None if the queries are not a union of products, or the domain is too large, or all cells
+        form a single orbit.
+
+        Raises
+        ------
+        ObstacleError
+            If no two cells are equivalent, or if there are too many orbits or choices of contrasts.
+        """
+        operator = problem.workload.operator
+        unlisted = isinstance(operator, Marginals) and max(operator.sizes) > LARGEST_LISTED
+        if unlisted or problem.workload.d > _LARGEST_NUMBER or SingleOrbit.of(problem):
+            return None
+        orbits = orbit_problem(problem)
+        if orbits is None:
+            return None
+        shape, groups = orbits.layout.cell_shape, orbits.products.groups
+        apart = orbits.uneven_targets
+        count = prod(shape)
+        if count == problem.workload.d:
+            because = apart or "every attribute is ordered, or has one value"
+            raise ObstacleError(f"{because}, so no two cells are equivalent")
+        # an upper bound on the number of coordinates in use (`solvers.problem.factors`)
+        seen = min(sum(prod(shape[axis] for axis in group.axes) for group in groups), count)
+        short = memory.shortage(8.0 * _MATRICES * seen**2 + bytes_of_basis(seen, count))
+        if short:
+            because = f" ({apart})" if apart else ""
+            raise ObstacleError(f"its {readable(count)} orbits of cells{because} take {short}")
+        choices = choice_count(orbits.products, orbits.attributes)
+        if choices > _LARGEST_CHOICES:
+            raise ObstacleError(
+                f"its attributes have {readable(choices)} subsets that some query keeps apart, "
+                f"more than the limit of {_LARGEST_CHOICES}; keep fewer attributes together"
+            )
+        return orbits
 
     @property
-    def cell_shares(self) -> Array:
-        """Every n_o divided by the largest n_o."""
-        return np.asarray(self.cells / self.cells.max())
+    def uneven_targets(self) -> str:
+        """A phrase for messages, if targets differ between values of a categorical attribute."""
+        groups = self.products.groups
+        names = self.problem.workload.group_names or tuple(map(str, range(len(groups))))
+        uneven = [
+            name
+            for name, group, targets in zip(names, groups, self.group_targets, strict=True)
+            if any(
+                axis in group.kept
+                and axis not in self.ordered_axes
+                and np.ptp(targets, axis=i).any()
+                for i, axis in enumerate(group.axes)
+            )
+        ]
+        if not uneven:
+            return ""
+        some = f"{len(uneven)} of {len(groups)} groups, the first of them {uneven[0]!r},"
+        return f"the targets within {some} differ from value to value"
+
+    def solve(self, mechanism: Mechanism) -> Solution:
+        """Solve by the mechanism's form on products, or else on orbits."""
+        if isinstance(mechanism, OnProducts):
+            return mechanism.on_products(self)
+        assert isinstance(mechanism, OnOrbits)
+        return mechanism.on_orbits(self)
+
+    def work(self, mechanism: Mechanism) -> Work:
+        """Estimate the work of a solve of every part by its query matrix."""
+        works = [estimate_work(mechanism, part.problem) for part in self.parts]
+        listed = [size for size in self.problem.workload.shape if size <= LARGEST_LISTED]
+        flops = LEAST_FLOPS + sum(work.flops for work in works)
+        return Work(flops, 24.0 * sum(listed) + sum(work.bytes for work in works))
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The orbits of cells and of queries, over which errors are drawn."""
+        return Layout(self.products, self.attributes)
+
+    @property
+    def forms(self) -> tuple[type, ...]:
+        """The protocols of mechanisms that solve problems on these orbits."""
+        return OnProducts, OnOrbits
+
+    @property
+    def cells(self) -> Array:
+        """n_o: number of cells of each orbit, shape (n,)."""
+        return self.layout.cells
+
+    @property
+    def copies(self) -> Array:
+        """N_r: number of queries of each orbit, shape (r,), group by group."""
+        return self.layout.copies
 
     @property
     def ordered_axes(self) -> list[int]:
         """The attributes for which some product's factor is neither the total nor the identity."""
         return self.products.ordered_axes
-
-    def group_shape(self, group: Group) -> tuple[int, ...]:
-        """Number of orbits of queries along each of the group's axes."""
-        return group.shape(self.cell_shape)
-
-    @cached_property
-    def starts(self) -> Index:
-        """The index of each group's first orbit of queries, followed by the number of orbits r."""
-        sizes = [prod(self.group_shape(group)) for group in self.products.groups]
-        return np.cumsum([0, *sizes])
-
-    @cached_property
-    def copies(self) -> Array:
-        """N_r: number of queries of each orbit, shape (r,), group by group."""
-        copies = []
-        for group in self.products.groups:
-            along = zip(group.axes, self.group_shape(group), strict=True)
-            sizes = [
-                self.attributes[axis].sizes if axis in group.kept else np.ones(rows)
-                for axis, rows in along
-            ]
-            copies.append(kron([np.ones(1), *sizes]))
-        return np.concatenate(copies)
-
-    @property
-    def log_copies(self) -> Array:
-        """Natural logarithm of every N_r."""
-        return np.asarray(np.log(self.copies))
-
-    @property
-    def copy_shares(self) -> Array:
-        """Every N_r divided by the largest N_r."""
-        return np.asarray(self.copies / self.copies.max())
 
     @cached_property
     def targets(self) -> Array:
@@ -224,84 +240,8 @@ class Orbits:
                 for axis, size in zip(group.axes, targets.shape, strict=True)
             ]
             own = targets[np.ix_(*firsts)]
-            listed.append(np.broadcast_to(own, self.group_shape(group)).ravel())
+            listed.append(np.broadcast_to(own, self.layout.group_shape(group)).ravel())
         return np.concatenate(listed)
-
-    def per_query(self, values: Array) -> Array:
-        """Copy values of orbits to all queries in the orbits, shape (m,).
-
-        If the workload is not listed, return one value for each target instead: the largest value
-        of the orbits to which the target applies.
-        """
-        if self.problem.workload.listed:
-            return values[self.orbit_of_query]
-        parts = np.split(values, self.starts[1:-1])
-        if self.problem.targets.size == len(parts):
-            return np.array([part.max() for part in parts])
-        largest = []
-        for group, part in zip(self.products.groups, parts, strict=True):
-            kept = tuple(i for i, axis in enumerate(group.axes) if axis in group.kept)
-            largest.append(part.reshape(self.group_shape(group)).max(axis=kept).ravel())
-        return np.concatenate(largest)
-
-    def per_cell(self, values: Array) -> Array:
-        """Copy values of orbits to all their cells, shape (d,); unchanged above 10^7 cells."""
-        return values if self.problem.workload.d > LARGEST_LISTED else values[self.orbit_of_cell]
-
-    def of_cells(self, values: Array) -> Array | None:
-        """Convert values of all cells to values of the orbits of cells.
-
-        Values that are already values of orbits are returned unchanged. None if cells of the same
-        orbit have different values.
-        """
-        if values.size == self.cells.size:
-            return values
-        orbit, sums = self.orbit_of_cell, np.empty(self.cells.size)
-        sums[orbit] = values
-        return sums if np.array_equal(sums[orbit], values) else None
-
-    def weights(self, p: Array, q: Array) -> Weights:
-        """Divide the weights of orbits among their cells and queries.
-
-        If there are more than 10^7 cells or queries, the weights of orbits are returned.
-        """
-        workload = self.problem.workload
-        if not workload.listed or workload.d > LARGEST_LISTED:
-            return Weights(p, q)
-        return Weights(self.per_cell(p / self.cells), self.per_query(q / self.copies))
-
-    def nearest(self, given: Weights) -> Weights:
-        """Convert the weights of a similar problem to weights of this problem's orbits.
-
-        If the numbers of cells and queries agree, the weights are summed over each orbit;
-        otherwise they are interpolated.
-        """
-        workload, n, r = self.problem.workload, self.cells.size, self.copies.size
-        if given.p.size != workload.d or not given.q.size == workload.target_count == workload.m:
-            return given.resized(n, r)
-        p = np.bincount(self.orbit_of_cell, given.p, minlength=n)
-        q = np.bincount(self.orbit_of_query, given.q, minlength=r)
-        return Weights(p.astype(np.float64), q.astype(np.float64))
-
-    @property
-    def orbit_of_query(self) -> Index:
-        """The index of the orbit of every query, shape (m,)."""
-        orbits = []
-        for group, start in zip(self.products.groups, self.starts, strict=False):
-            shape = self.group_shape(group)
-            numbers = start + np.arange(prod(shape)).reshape(shape)
-            along = [
-                self.attributes[axis].of if axis in group.kept else np.arange(rows)
-                for axis, rows in zip(group.axes, shape, strict=True)
-            ]
-            orbits.append(numbers[np.ix_(*along)].ravel())
-        return np.concatenate(orbits)
-
-    @property
-    def orbit_of_cell(self) -> Index:
-        """The index of the orbit of every cell, shape (d,)."""
-        numbers = np.arange(prod(self.cell_shape)).reshape(self.cell_shape)
-        return numbers[np.ix_(*(attribute.of for attribute in self.attributes))].ravel()
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -311,7 +251,7 @@ class Orbits:
             # contrasts of an attribute's only class involve the same orbits as its indicator
             selection = tuple(
                 INDICATORS if size == 1 else k
-                for size, k in zip(self.cell_shape, component.choice, strict=True)
+                for size, k in zip(self.layout.cell_shape, component.choice, strict=True)
             )
             seen = tuple(
                 at
@@ -328,17 +268,19 @@ class Orbits:
         for at in seen:
             group = self.products.groups[at]
             along = [selection[axis] for axis in group.axes]
-            numbers.append(self.starts[at] + _chosen(self.group_shape(group), along))
+            numbers.append(self.layout.starts[at] + _chosen(self.layout.group_shape(group), along))
             # a factor for each attribute that is ordered, or that has several classes of which
             # the indicators are chosen
             factors = [
                 group.factor(axis, size)
-                for axis, (size, k) in enumerate(zip(self.cell_shape, selection, strict=True))
+                for axis, (size, k) in enumerate(
+                    zip(self.layout.cell_shape, selection, strict=True)
+                )
                 if (k == INDICATORS and size > 1) or axis in self.ordered_axes
             ]
             scale = rank / self.copies[numbers[-1]]
             operators.append((self.products.product(factors), scale))
-        rows, columns = np.concatenate(numbers), _chosen(self.cell_shape, selection)
+        rows, columns = np.concatenate(numbers), _chosen(self.layout.cell_shape, selection)
         whole = _stacked(operators)
         divisors = np.broadcast_to(self.cell_scale, self.cells.size)[columns]
         if np.any(divisors != 1):
@@ -353,13 +295,9 @@ class Orbits:
         return len(self.parts)
 
     @property
-    def layout(self) -> "Orbits":
-        """The orbits of cells and queries from which errors are drawn: this problem itself."""
-        return self
-
-    def spans(self, parts: Sequence[Any]) -> Iterator[tuple[Span, Factorisation]]:
-        """Pair each part of the problem with its factorisation; ``parts`` has these in order."""
-        return zip(self.parts, parts, strict=True)
+    def places(self) -> list[tuple[Rows, Rows]]:
+        """For each part of the dual, the indices of its orbits of queries and of cells."""
+        return [(part.rows, part.columns) for part in self.parts]
 
     @cached_property
     def blocks(self) -> MatrixBlocks:
@@ -377,10 +315,12 @@ class Orbits:
         """Compute the least Δ² at which every target can be met (`dual.optimum`)."""
         return dual.optimum(self.blocks, stopping, start or self.start)
 
-    def hybrid(self, weight: float, stopping: Stopping, start: Weights) -> Progress[BlocksPoint]:
+    def hybrid(
+        self, weight: float, stopping: Stopping, start: Weights | None = None
+    ) -> Progress[BlocksPoint]:
         """Compute the least hybrid objective with this weight of total variance (`dual.hybrid`)."""
         weights = weight * self.targets * self.copies
-        return dual.hybrid(self.blocks, weights, stopping, start)
+        return dual.hybrid(self.blocks, weights, stopping, start or self.start)
 
     def least_total_error(self, weights: Array, stopping: Stopping) -> Progress[BlocksPoint]:
         """Compute the least weighted sum of variance ratios (`dual.least_total_error`)."""
@@ -390,9 +330,72 @@ class Orbits:
         """Evaluate the dual's function f at these weights."""
         return self.blocks.at(np.concatenate([weights.p, weights.q]))
 
-    def with_columns_divided(self, divisor: Array) -> "Orbits":
+    def weights_at(self, point: BlocksPoint) -> Weights:
+        """The weights of all cells and queries at a point of the dual, as by `spread`."""
+        return self.spread(Weights(point.p, point.q))
+
+    def inner(self, mechanism: str, point: BlocksPoint) -> tuple[Factorisation, ...]:
+        """The unscaled inner solution at a point of the dual, on each part.
+
+        Raises
+        ------
+        SolveFailedError
+            If the product of the solution's factors is not the query matrix.
+        """
+        return tuple(
+            inner_unscaled(mechanism, part.problem, point.p[part.columns], spectrum)
+            for part, spectrum in zip(self.parts, point.spectra, strict=True)
+        )
+
+    def refine(
+        self, mechanism: str, result: Progress[BlocksPoint], tol: float, deadline: Deadline
+    ) -> tuple[tuple[Factorisation, ...], int, Progress[BlocksPoint]]:
+        """Find the optimum that is least in the refined ordering (`from_optimum`)."""
+        roots, levels, result = from_optimum(result, tol, deadline)
+        return self.from_roots(mechanism, roots), levels, result
+
+    def from_roots(self, mechanism: str, roots: Sequence[Array]) -> tuple[Factorisation, ...]:
+        """The unscaled noise with covariance ``root @ root.T`` on each part.
+
+        Raises
+        ------
+        SolveFailedError
+            If the product of the factors L and B is not the query matrix.
+        """
+        problems = [part.problem for part in self.parts]
+        return tuple(
+            from_root(mechanism, own, own.basis, own.queries, root)
+            for own, root in zip(problems, roots, strict=True)
+        )
+
+    def on_cells(self, mechanism: str) -> tuple[Factorisation, ...]:
+        """Noise of unit variance on every cell, on the contrasts of each part."""
+        return tuple(part.on_cells() for part in self.parts)
+
+    def on_queries(self, deviation: float) -> tuple[Factorisation, ...]:
+        """Noise of standard deviation ``deviation`` on every query, on the contrasts of parts."""
+        return tuple(part.on_queries(deviation) for part in self.parts)
+
+    def inverse_trace(self, noises: Sequence[Factorisation]) -> float:
+        """Trace of the pseudo-inverse of the Fisher information; one noise for each part."""
+        pairs = zip(self.parts, noises, strict=True)
+        return sum(part.inverse_trace(noise) for part, noise in pairs)
+
+    def spans(self, noises: Sequence[Factorisation]) -> Iterator[tuple[Span, Factorisation]]:
+        """Pair each part of the problem with its factorisation; ``noises`` has these in order."""
+        return zip(self.parts, noises, strict=True)
+
+    def with_columns_divided(self, divisor: Array) -> Self:
         """A copy with the queries' columns divided by numbers, one for each orbit of cells."""
         return replace(self, cell_scale=self.cell_scale * divisor)
+
+
+@runtime_checkable
+class OnProducts(Protocol):
+    """A mechanism that solves unions of products on orbits, other than marginals."""
+
+    def on_products(self, orbits: ProductOrbits) -> Solution:
+        """Solve the problem, with the results of the query matrix."""
 
 
 def _stacked(operators: Sequence[tuple[QueryOperator, Array]]) -> QueryOperator:
@@ -411,11 +414,11 @@ def _chosen(shape: Sequence[int], selection: Sequence[int]) -> Index:
     return numbers
 
 
-def orbit_problem(problem: Problem) -> Orbits | None:
+def orbit_problem(problem: Problem) -> ProductOrbits | None:
     """Convert a problem to its orbits; None if its queries are not a union of products."""
     operator = problem.workload.operator
     if not isinstance(operator, Kronecker | Marginals):
         return None
-    read = products(operator)
-    targets = read.targets(problem.workload, problem.targets)
-    return Orbits(problem, read, read.attributes(targets), targets)
+    union = products(operator)
+    targets = union.targets(problem.workload, problem.targets)
+    return ProductOrbits(problem, union, union.attributes(targets), targets)

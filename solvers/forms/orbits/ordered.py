@@ -6,8 +6,10 @@ from math import prod
 
 import numpy as np
 
-from solvers.forms.orbits.orbit_noise import AnyOrbits, Expanded, OrbitsNoise
-from solvers.forms.orbits.orbit_problem import Orbits
+from solvers.forms.orbits.orbit_noise import Expanded, OrbitsNoise
+from solvers.forms.orbits.orbit_problem import ProductOrbits
+from solvers.forms.orbits.orbits import AnyOrbits
+from solvers.forms.reduction import ObstacleError
 from solvers.noise.factorisation import Factorisation, InBasis, identity, scale_of
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -15,14 +17,13 @@ from workloads import Workload
 from workloads.operators import Array, Composed, Explicit, Stacked, dense
 
 
-def check_ordered(orbits: AnyOrbits) -> str:
-    """The reason why noise on ordered cells cannot be copied; empty if there are ordered cells."""
-    if orbits.ordered_axes:
-        return ""
-    return "its noise is on ordered cells, and no attribute is ordered"
+def check_ordered(orbits: AnyOrbits) -> None:
+    """Raise ObstacleError unless there are ordered cells, whose noise can be copied."""
+    if not orbits.ordered_axes:
+        raise ObstacleError("its noise is on ordered cells, and no attribute is ordered")
 
 
-def over_ordered_cells(orbits: Orbits) -> Problem:
+def over_ordered_cells(orbits: ProductOrbits) -> Problem:
     """The problem on the cells of the ordered attributes alone, whose noise is then copied.
 
     There is one copy for each combination of the other attributes' values. A query that sums over s
@@ -31,17 +32,17 @@ def over_ordered_cells(orbits: Orbits) -> Problem:
     """
     operators, targets = [], []
     sizes, axes = orbits.products.sizes, orbits.ordered_axes
-    parts = np.split(orbits.targets, orbits.starts[1:-1])
+    parts = np.split(orbits.targets, orbits.layout.starts[1:-1])
     for group, part in zip(orbits.products.groups, parts, strict=True):
         others = tuple(i for i, axis in enumerate(group.axes) if axis not in axes)
-        least = part.reshape(orbits.group_shape(group)).min(axis=others)
+        least = part.reshape(orbits.layout.group_shape(group)).min(axis=others)
         copies = prod(n for i, n in enumerate(sizes) if i not in group.axes and i not in axes)
         targets.append(least.ravel() / copies)
         operators.append(orbits.products.product([group.factor(i, sizes[i]) for i in axes]))
     return Problem(Workload("ordered cells", Stacked(tuple(operators))), np.concatenate(targets))
 
 
-def in_copies(solution: Solution, orbits: Orbits) -> Solution:
+def in_copies(solution: Solution, orbits: ProductOrbits) -> Solution:
     """A solution over the ordered cells, copied to all values of the other attributes.
 
     Parameters
@@ -54,7 +55,7 @@ def in_copies(solution: Solution, orbits: Orbits) -> Solution:
     apart = np.eye(orbits.cells.size // strategy.shape[1])
     inverse = np.linalg.inv(strategy)
     # the index that every orbit has if the ordered attributes come first
-    shape, order = orbits.cell_shape, [*orbits.ordered_axes]
+    shape, order = orbits.layout.cell_shape, [*orbits.ordered_axes]
     order += [axis for axis in range(len(shape)) if axis not in order]
     numbers = np.arange(prod(shape)).reshape([shape[axis] for axis in order])
     along = numbers.transpose(np.argsort(order)).ravel()
@@ -79,7 +80,7 @@ def in_copies(solution: Solution, orbits: Orbits) -> Solution:
 def _on_cells(root: Array, noise: OrbitsNoise) -> Expanded:
     """Write out the noise on all cells; ``root @ root.T`` is its covariance on the orbits."""
     orbits = noise.orbits
-    assert isinstance(orbits, Orbits)
+    assert isinstance(orbits, ProductOrbits)
     sizes = [attribute.of.size for attribute in orbits.attributes]
     values = np.indices(sizes).reshape(len(sizes), -1)
     alike = np.ones((values.shape[1], values.shape[1]), dtype=bool)
