@@ -219,6 +219,18 @@ class Mechanism:
         return type(self)(**{**self.options, **changes})
 
     @property
+    def deadline(self) -> Deadline:
+        """When to return the best answer so far: as set by `until`, or ``time_limit`` from now."""
+        known: Deadline | None = vars(self).get("_deadline")
+        return known or Deadline.after(self.options.get("time_limit"))
+
+    def until(self, deadline: Deadline) -> Self:
+        """Return the mechanism with a deadline that all its solves share."""
+        copy = self.replaced()
+        vars(copy)["_deadline"] = deadline
+        return copy
+
+    @property
     def certifies(self) -> bool:
         """Whether a solve with these options certifies its gap; never with a ``tol`` of 0."""
         certified = self.self_certifying and self.options.get("tol") != 0
@@ -255,7 +267,7 @@ class Iterative(Mechanism):
 
     def stopping(self) -> Stopping:
         """Return the rule by which a solve that begins now ends."""
-        return Stopping(self.tol, self.max_iterations, Deadline.after(self.time_limit))
+        return Stopping(self.tol, self.max_iterations, self.deadline)
 
 
 @runtime_checkable

@@ -37,9 +37,9 @@ class Deadline:
         return time.perf_counter() >= self.at
 
     @property
-    def remaining(self) -> float | None:
-        """Seconds left, at least 0; None if there is no limit."""
-        return None if self.at == math.inf else max(self.at - time.perf_counter(), 0.0)
+    def remaining(self) -> float:
+        """Seconds left, at least 0; infinite if there is no limit."""
+        return max(self.at - time.perf_counter(), 0.0)
 
 
 NEVER = Deadline()

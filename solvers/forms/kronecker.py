@@ -7,11 +7,11 @@ This reduction applies to mechanisms that can solve each factor separately: thos
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from solvers.dual.iteration import Deadline, Stopping
+from solvers.dual.iteration import Stopping
 from solvers.dual.programs import Weights
 from solvers.forms.dense import QueryMatrix
 from solvers.forms.orbits.marginal_problem import SingleOrbit
@@ -117,16 +117,15 @@ def multiply(mechanism: Mechanism, product: Product, powers: Mapping[str, int] =
         is multiplied by the target raised to this exponent.
     """
     factors = product.factors
-    given = {name: value for name, value in mechanism.options.items() if name != "start"}
-    if "tol" in given:
-        given["tol"] = float(np.expm1(np.log1p(given["tol"]) / len(factors)))
-    deadline = Deadline.after(given.get("time_limit"))
+    changed: dict[str, Any] = {"start": None} if "start" in mechanism.options else {}
+    if "tol" in mechanism.options:
+        # gaps multiply: (1 + tol of a factor)^(number of factors) = 1 + tol
+        changed["tol"] = float(np.expm1(np.log1p(mechanism.options["tol"]) / len(factors)))
+    of_factors = mechanism.replaced(**changed).until(mechanism.deadline)
     solved: list[Solution] = []
     noises: list[Factorisation] = []
     for factor in factors:
-        if "time_limit" in given:
-            given["time_limit"] = deadline.remaining
-        solution = QueryMatrix(factor).solve(type(mechanism)(**given)).confirmed()
+        solution = QueryMatrix(factor).solve(of_factors).confirmed()
         assert isinstance(solution.noise, Factorisation)
         solved.append(solution)
         noises.append(solution.noise)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from solvers.dual.iteration import Deadline, Stopping
+from solvers.dual.iteration import Stopping
 from solvers.errors import NotApplicableError, OptionError, SolveFailedError
 from solvers.forms.choice import choose_reduction, lower_bound
 from solvers.mechanism import (
@@ -158,17 +158,13 @@ def solve(
         problem = as_problem(workload, targets, relation)
         certify = partial(lower_bound, problem, Stopping(0.0, _QUICK_STEPS))
     started = time.perf_counter()
-    limit = chosen.options.get("time_limit")
-    deadline = Deadline.after(limit)
+    chosen = chosen.until(chosen.deadline)
     try:
         if isinstance(workload, QueryGraph):
             assert isinstance(chosen, OnGraph)
             solution = chosen.on_graph(graph)
         else:
-            reduced = choose_reduction(chosen.name, chosen, problem)
-            if limit is not None:
-                chosen = chosen.replaced(time_limit=deadline.remaining)
-            solution = reduced.solve(chosen)
+            solution = choose_reduction(chosen.name, chosen, problem).solve(chosen)
     except MemoryError as error:
         raise NotApplicableError(
             f"{chosen.name}: there is not enough memory to solve it ({error}); ask for fewer "

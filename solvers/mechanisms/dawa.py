@@ -31,7 +31,6 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from solvers.dual.iteration import Deadline
 from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.noise.release import Release
@@ -300,7 +299,7 @@ class DAWA(Mechanism):
             x = histograms.make(self.data, problem.workload.d, self.data_seed)
         except WorkloadError as error:
             raise OptionError(f"DAWA: {error}") from None
-        deadline, rng = Deadline.after(self.time_limit), np.random.default_rng(self.seed)
+        deadline, rng = self.deadline, np.random.default_rng(self.seed)
         queries, costs = problem.workload.dense, deviations(x)
         first, second = self.share * self.epsilon, (1 - self.share) * self.epsilon
         drawn: list[Array] = []

@@ -167,7 +167,7 @@ class LPOptimal(Mechanism):
         phi, probabilities = given(problem, self.epsilon, self.prior)
         result = scipy.optimize.linprog(
             options={
-                "time_limit": np.inf if self.time_limit is None else float(self.time_limit),
+                "time_limit": self.deadline.remaining,
                 "primal_feasibility_tolerance": _TOLERANCE,
                 "dual_feasibility_tolerance": _TOLERANCE,
             },

@@ -91,7 +91,7 @@ def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pai
         total = np.zeros_like(total)
     centred = queries - queries.mean(axis=1, keepdims=True)
     problem = as_problem(np.vstack([centred / unit, np.ones((1, n))]))
-    solved = CA(time_limit=deadline.remaining).on_matrix(problem)
+    solved = CA().until(deadline).on_matrix(problem)
     assert isinstance(solved.noise, Factorisation)
     strategy = dense(solved.noise.right)
     own = strategy - strategy.mean(axis=1, keepdims=True)
@@ -251,10 +251,10 @@ class ResidualPlannerPlus(Mechanism):
         NotApplicableError
             If tables have different query matrices for one attribute.
         """
-        deadline = Deadline.after(self.time_limit)
+        deadline = self.deadline
         orbits = orbit_problem(problem)
         if orbits is not None:
-            return self.replaced(time_limit=deadline.remaining).on_products(orbits)
+            return self.until(deadline).on_products(orbits)
         operator = problem.workload.operator
         axis, own, solved = ordered_axis(operator, deadline)
         sigmas = scales([axis], [frozenset({0})])
@@ -274,7 +274,7 @@ class ResidualPlannerPlus(Mechanism):
         NotApplicableError
             If tables have different query matrices for one attribute.
         """
-        deadline = Deadline.after(self.time_limit)
+        deadline = self.deadline
         _check_one_matrix_each(orbits)
         groups = orbits.products.groups
         matrices = {i: m for group in groups for i, m in group.matrices.items()}

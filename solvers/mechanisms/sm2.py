@@ -218,7 +218,7 @@ class SMII(Settings, Mechanism):
         if self.basis not in (ADAPTED, *bases.KINDS):
             kinds = ", ".join((ADAPTED, *bases.KINDS))
             raise OptionError(f"SM-II: basis is {self.basis!r}; expected one of {kinds}")
-        deadline = Deadline.after(self.time_limit)
+        deadline = self.deadline
         factored = None if self.basis == ADAPTED else bases.factor(problem, self.basis)
         omega = self.total_error_weight * problem.targets
 
@@ -253,13 +253,13 @@ class SMII(Settings, Mechanism):
         SolveFailedError
             If the product of the computed factors L and B is not W.
         """
-        deadline = Deadline.after(self.time_limit)
+        deadline = self.deadline
         smooth = _of_matrices(orbits, self._omega(orbits))
         return self._minimised(orbits.problem, smooth, deadline, ADAPTED)
 
     def on_marginals(self, marginals: SingleOrbit) -> Solution:
         """The solution on classes of equivalent subsets and marginals."""
-        deadline = Deadline.after(self.time_limit)
+        deadline = self.deadline
         smooth = _of_scalars(marginals, self._omega(marginals))
         return self._minimised(marginals.problem, smooth, deadline, ADAPTED)
 
