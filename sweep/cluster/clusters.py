@@ -83,7 +83,7 @@ class _Client(distributed.Client):
 
 
 @contextmanager
-def connected(spec: ClusterSpec) -> Iterator[Any]:
+def connected(spec: ClusterSpec) -> Iterator[distributed.Client]:
     """Yield a client of a cluster; then close the client, and the cluster if this call started it.
 
     Parameters

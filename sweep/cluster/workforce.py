@@ -55,6 +55,8 @@ class Workforce:
     ----------
     client : distributed.Client
         The client that is connected now.
+    address : str
+        The address of the scheduler.
     workers : dict of str to dict
         The scheduler's information on every worker at the last check, by address.
     threads : tuple of int
@@ -71,7 +73,7 @@ class Workforce:
     ) -> None:
         self.client, self._spec, self._listen = client, spec, listen
         self._stack, self._cluster = stack, cluster
-        self._address = client.scheduler.address  # a client that has closed no longer knows it
+        self.address = client.scheduler.address  # a client that has closed no longer knows it
         self.workers: dict[str, Any] = {}
         self.threads: tuple[int, ...] = ()
         self._missing_since: float | None = None
@@ -114,14 +116,14 @@ class Workforce:
                 self._listen(ClusterReady(len(self.workers), sum(self.threads), dashboard))
             self._reported = ""
         elif answered or self.client.status == "running":
-            silence = f"scheduler {self._address} does not answer"
+            silence = f"scheduler {self.address} does not answer"
             self._missing(now, self.reason if answered else silence)
         return True
 
     @property
     def reason(self) -> str:
         """A sentence for the user on why there are no workers."""
-        address, name = self._address, type(self._cluster).__name__
+        address, name = self.address, type(self._cluster).__name__
         if self._cluster is None:
             reason = f"scheduler {address} has none; start some with 'dask worker {address}'"
         else:
@@ -160,7 +162,7 @@ class Workforce:
         SchedulerLostError
             If the scheduler does not come back in time, or can no longer be reached.
         """
-        address, began = self._address, time.monotonic()
+        address, began = self.address, time.monotonic()
         self._listen(WorkersMissing(0.0, self._spec.patience, f"scheduler {address} is lost"))
         self._missing_since = self._reported = None
         while time.monotonic() - began < self._spec.patience:

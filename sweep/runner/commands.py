@@ -28,13 +28,15 @@ from sweep.store.folder import Store, WorkerStore, create
 from sweep.store.keys import texts
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from sweep.cluster.specification import ClusterSpec
 
 
 def run(
     experiment: Experiment | str | Path,
     store: str | Path,
-    client: Any = None,
+    client: "Client | None" = None,
     *,
     cluster: "ClusterSpec | str | Path | None" = None,
     allow_code: bool = False,
@@ -119,7 +121,7 @@ def run(
 def rerun(
     store: str | Path,
     where: str | None = None,
-    client: Any = None,
+    client: "Client | None" = None,
     *,
     time_limit: float | None = None,
     cluster: "ClusterSpec | str | Path | None" = None,
@@ -231,7 +233,7 @@ def _modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]
 def solve(
     session: Session,
     work: Solves,
-    client: Any,
+    client: "Client | None",
     spec: "ClusterSpec",
     mechanisms: Mapping[str, Callable[..., Any]],
 ) -> None:
@@ -274,12 +276,13 @@ def solve(
     session.meter.report()
     with ExitStack() as stack:
         ready = stack.enter_context(clusters.connected(spec)) if client is None else client
-        address = ready.scheduler.address
-        if client is None and (exposed := clusters.exposed_to(address)):
-            open_to = f"scheduler {address} asks for no key: {exposed} can run code as you"
-            session.emit(events.Warned(open_to))
         started = None if client is not None or spec.address else ready.cluster
         workforce = Workforce(ready, spec, session.emit, stack, started)
+        if client is None and (exposed := clusters.exposed_to(workforce.address)):
+            open_to = (
+                f"scheduler {workforce.address} asks for no key: {exposed} can run code as you"
+            )
+            session.emit(events.Warned(open_to))
         checks.check_workers(ready, worker_store, _modules(session.stored.experiment, mechanisms))
         workforce.look()
         planned = tasks.packed(work, session.run, sum(workforce.threads))

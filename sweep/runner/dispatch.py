@@ -10,10 +10,11 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TypeVar
 
-from distributed import KilledWorker
+from distributed import Future, KilledWorker, Scheduler
 
 import solvers
 from sweep.cluster.workforce import Workforce
@@ -30,6 +31,7 @@ _WORKER_DIED = (
     "its worker died each time: ended at twice its time limit, killed, crashed or out of memory; "
     "'sweep plan' shows the memory that it needs"
 )
+_T = TypeVar("_T")
 MOST_ALIKE = 20
 """A user's mechanism is stopped if its first `MOST_ALIKE` cells all fail with the same error."""
 _MOST_REPEATS = 20
@@ -69,7 +71,7 @@ class Flight:
     """
 
     task: Task
-    future: Any
+    future: Future[TaskOutcome | Loss] | None
     where: list[str]
     alone: bool
 
@@ -278,7 +280,7 @@ class InFlight:
         if future is not None:
             future.add_done_callback(self.fetch)
 
-    def fetch(self, future: Any) -> None:
+    def fetch(self, future: Future[TaskOutcome | Loss]) -> None:
         """Fetch the outcome of a task for `next_end`; Dask calls this method in a separate thread.
 
         If the outcome cannot be fetched, for instance because the worker has died since, the task
@@ -316,17 +318,19 @@ class InFlight:
         answer.
         """
 
-        def counted(dask_scheduler: Any) -> dict[str, int]:
+        def counted(dask_scheduler: Scheduler) -> dict[str, int]:
             tasks = dask_scheduler.tasks
             return {name: tasks[name].suspicious for name in names if name in tasks}
 
         return self._ask(counted) or {}
 
-    def _ask(self, question: Callable[..., Any]) -> Any:
+    def _ask(self, question: Callable[..., _T]) -> _T | None:
         """Result of calling ``question`` on the scheduler; None if it does not answer."""
         with suppress(Exception):
             client = self.workforce.client
-            return client.sync(client.run_on_scheduler, question, callback_timeout=_ANSWER_SECONDS)
+            ask = partial(client.sync, client.run_on_scheduler, callback_timeout=_ANSWER_SECONDS)
+            answer: _T = ask(question)
+            return answer
         return None
 
     def withdraw(self, names: Iterable[str]) -> list[Flight]:

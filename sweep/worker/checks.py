@@ -5,17 +5,22 @@ import sys
 from collections.abc import Collection
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sweep.errors import ClusterError, first_line
 from sweep.experiment.files import module_file
 from sweep.store import code
 from sweep.store.folder import WorkerStore
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 _ANSWER_SECONDS = 10.0
 
 
-def check_workers(client: Any, worker_store: WorkerStore, modules: Collection[str] = ()) -> None:
+def check_workers(
+    client: "Client", worker_store: WorkerStore, modules: Collection[str] = ()
+) -> None:
     """Refuse a cluster if a worker has code or versions other than required, or lacks a module.
 
     A user's module that is a single file is sent to workers that lack it, and to workers that join

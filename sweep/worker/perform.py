@@ -30,7 +30,7 @@ from sweep.store.folder import WorkerStore
 from sweep.store.journal import SUFFIX, read_segment, segment_text
 from sweep.store.records import BoundRecord, Record, Status
 from sweep.worker.kill_timer import kill_timer
-from sweep.worker.solve import Built, build, outcomes
+from sweep.worker.solve import Built, Facts, build, outcomes
 
 _dumps: Any = protocol.pickle.dumps
 _MOST_WORKLOADS = 16
@@ -127,7 +127,7 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Loss:
         if difference:
             return Loss(0, "" if worker is None else worker.address, difference)
         started = time.perf_counter()
-        known: dict[str, Built] = {}
+        built: dict[str, Built | Facts] = {}
         weights: dict[str, Weights] = {}
         mechanism.add(dict(worker_store.mechanisms))
         nanny = worker is not None and worker.nanny is not None
@@ -137,11 +137,11 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Loss:
                 if recording.recorded and solve.subjects <= recording.recorded.keys():
                     continue
                 key = solve.workload_key
-                if key not in known:
+                if key not in built:
                     with time_limited(solve, recording, nanny=nanny):
-                        known[key] = cached_workload(key, solve.workload)
+                        built[key] = cached_workload(key, solve.workload)
                 with time_limited(solve, recording, nanny=nanny):
-                    recording.add(outcomes(solve, known[key], worker_store, weights))
+                    recording.add(outcomes(solve, built[key], worker_store, weights))
         return recording.outcome(time.perf_counter() - started)
     except Exception as error:
         return Loss(message=first_line(error))
@@ -174,8 +174,10 @@ _workloads: OrderedDict[str, Built] = OrderedDict()
 _lock = threading.Lock()
 
 
-def cached_workload(key: str, spec: Spec) -> Built:
+def cached_workload(key: str, spec: Spec) -> Built | Facts:
     """The workload of a specification, from this worker's cache or else newly built.
+
+    If it cannot be built, the facts of the error.
 
     Workloads are not passed between workers: Dask would send tasks to the worker that has the
     workload, and the other workers would be idle.
@@ -187,7 +189,7 @@ def cached_workload(key: str, spec: Spec) -> Built:
         while sum(map(_weight, _workloads.values())) >= _MOST_WORKLOAD_BYTES:
             _workloads.popitem(last=False)
     workload = build(spec)
-    if not isinstance(workload, dict):  # an error is not kept for other tasks
+    if not isinstance(workload, Facts):  # an error is not kept for other tasks
         with _lock:
             _workloads[key] = workload
     return workload

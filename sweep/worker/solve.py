@@ -5,11 +5,11 @@ import math
 import socket
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -29,7 +29,7 @@ from sweep.plan.tasks import CellTask, Solve
 from sweep.store import arrays, code, places
 from sweep.store.folder import WorkerStore
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
-from workloads.operators import Drawn
+from workloads.operators import Array, Drawn
 
 _CERTIFIED_TO = 1e-4
 _STOPPED = "stopped at its time limit with a feasible answer; "
@@ -45,16 +45,29 @@ _TRIVIAL_SECONDS, _TRIVIAL_BYTES = 1e-2, 2**20
 
 Measuring more would take as long as the solve.
 """
-Facts = dict[str, Any]
-"""Some fields of a `CellRecord`, by name."""
-Built = Any
-"""A workload or a query graph or, if it cannot be built, the `Facts` of the error."""
+Built = workloads.Workload | workloads.QueryGraph
+_T = TypeVar("_T")
 _NUMBERS = (int, float, np.number, np.bool_)
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
 
 
-def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, Facts]:
-    """The result of a call, and the `CellRecord` fields for its time and memory.
+@dataclass(frozen=True)
+class Facts:
+    """How a solve ended: the fields that the `CellRecord` of all its cells share."""
+
+    status: Status
+    runtime_s: float | None = None
+    cpu_s: float | None = None
+    peak_memory_bytes: int | None = None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    notes: Mapping[str, object] = field(default_factory=dict)
+    curve: Mapping[str, object] | None = None
+    error: str = ""
+    traceback: str = ""
+
+
+def measured(call: Callable[[], _T], *, trivial: bool = False) -> tuple[_T, Facts]:
+    """The result of a call, and the facts of its time and memory.
 
     The memory is the process's peak resident memory during the call minus its resident memory
     before the call. It is read from Linux's high-water mark, which costs next to nothing, unlike
@@ -79,7 +92,7 @@ def measured(call: Callable[[], Any], *, trivial: bool = False) -> tuple[Any, Fa
     peak = 0 if trivial else None
     if before:
         peak = max(_memory("VmHWM:") - before, 0)
-    return result, {"runtime_s": wall, "cpu_s": cpu, "peak_memory_bytes": peak}
+    return result, Facts(Status.OK, wall, cpu, peak)
 
 
 def _memory(entry: str) -> int:
@@ -87,7 +100,7 @@ def _memory(entry: str) -> int:
     return int(Path("/proc/self/status").read_text().partition(entry)[2].split()[0]) * 1024
 
 
-def build(spec: Spec) -> Built:
+def build(spec: Spec) -> Built | Facts:
     """The workload or query graph of a specification; on failure, the `Facts` of the error."""
     try:
         built = workloads.make(spec.name, **files.at_hand(spec.params))
@@ -101,7 +114,7 @@ def build(spec: Spec) -> Built:
 
 
 def outcomes(
-    solve: Solve, built: Built, worker_store: WorkerStore, weights: dict[str, Weights]
+    solve: Solve, built: Built | Facts, worker_store: WorkerStore, weights: dict[str, Weights]
 ) -> list[Record]:
     """Do a solve; return a record for each of its cells, or for its bound if it serves no cell.
 
@@ -111,7 +124,7 @@ def outcomes(
     ----------
     solve : Solve
         The solve.
-    built : Workload, QueryGraph or dict
+    built : Workload, QueryGraph or Facts
         The solve's workload or query graph, or the `Facts` of the error in building it.
     worker_store : WorkerStore
         The store to write arrays to.
@@ -120,7 +133,7 @@ def outcomes(
     """
     solution, started = None, time.time()
     try:
-        if isinstance(built, dict):
+        if isinstance(built, Facts):
             facts = built
         elif not solve.cells:
             return [_certified(solve, built)]
@@ -129,17 +142,18 @@ def outcomes(
     except BaseException as error:
         facts = _failure(error)
     if not solve.cells:
-        line, text = facts["error"], facts["traceback"]
+        line, text = facts.error, facts.traceback
         return [BoundRecord(solve.problem, error=line, traceback=text, code=solve.code)]
     about = {"code": solve.code, "versions": code.versions_of_numbers()}
-    records = solve.records(host=socket.gethostname(), started=started, **about, **facts)
+    records = solve.records(host=socket.gethostname(), started=started, **about, **vars(facts))
     for place, cell in enumerate(solve.cells):
-        if cell.simulate and solution is not None and facts["status"] is not Status.LOST:
+        if cell.simulate and solution is not None and facts.status is not Status.LOST:
             records[place] = _simulated(cell, records[place], solution)
     return [*records]
 
 
 def _certified(solve: Solve, built: Built) -> BoundRecord:
+    assert isinstance(built, workloads.Workload)  # `bounds_needed` asks for no other
     started, limit = time.perf_counter(), solve.cost.time_limit
     problem = Problem(built, _targets(solve.targets, built), solve.neighbours)
     bound = lower_bound(problem, Stopping(_CERTIFIED_TO, 100, Deadline.after(limit)))
@@ -176,11 +190,13 @@ def _solved(
         arrays.write(store, solve.key, solution.arrays(), worker_store.keep, labels)
     except OSError as error:
         kept = f"its arrays cannot be kept: {places.reason(error)}; correct this and run again"
-        return solution, {**cost, "status": Status.LOST, "error": kept}
+        return solution, replace(cost, status=Status.LOST, error=kept)
     return solution, facts
 
 
-def run_solver(solve: Solve, built: Built, targets: Any, start: Weights | None = None) -> Solution:
+def run_solver(
+    solve: Solve, built: Built, targets: Array, start: Weights | None = None
+) -> Solution:
     """Call the solver; pass the solve's time limit to mechanisms with the option ``time_limit``.
 
     The solver starts at the dual weights ``start``, if there are any.
@@ -195,7 +211,7 @@ def run_solver(solve: Solve, built: Built, targets: Any, start: Weights | None =
     return solvers.solve(chosen.name, built, targets, neighbours=solve.neighbours, **options)
 
 
-def _targets(spec: Spec, built: Built) -> Any:
+def _targets(spec: Spec, built: Built) -> Array:
     return workloads.targets.make(spec.name, built, **files.at_hand(spec.params))
 
 
@@ -210,21 +226,21 @@ def _facts(solve: Solve, solution: Solution, cost: Facts) -> Facts:
                 numbers[name] = float(value)
         elif value is not None:
             notes[name] = value
-    error, limit, took = "", solve.cost.time_limit, cost["runtime_s"]
+    error, limit, took = "", solve.cost.time_limit, cost.runtime_s or 0.0
     known = solvers.all_mechanisms()[solve.mechanism.name]
     if solution.timed_out:
         own = solve.mechanism.params.get("time_limit") is not None
         error = _STOPPED + (_OWN_LIMIT if own else _LONGER)
     elif limit is not None and took > limit and (known.foreign or known.runs_code):
         error = f"took {took:.3g} s, more than its time limit of {limit:g} s; {_LONGER}"
-    return {
-        "status": Status.TIMEOUT if error else Status.OK,
-        **cost,
-        "numbers": numbers,
-        "notes": _plain(notes),
-        "curve": _plain(curve),
-        "error": error,
-    }
+    return replace(
+        cost,
+        status=Status.TIMEOUT if error else Status.OK,
+        numbers=numbers,
+        notes=_plain(notes),
+        curve=_plain(curve),
+        error=error,
+    )
 
 
 def _simulated(cell: CellTask, record: CellRecord, solution: Solution) -> CellRecord:
@@ -234,7 +250,8 @@ def _simulated(cell: CellTask, record: CellRecord, solution: Solution) -> CellRe
     except NotApplicableError as error:
         return replace(record, notes={**record.notes, "simulate": str(error)})
     except BaseException as error:
-        return replace(record, **_failure(error))
+        facts = _failure(error)
+        return replace(record, status=facts.status, error=facts.error, traceback=facts.traceback)
     numbers = {name: float(value) for name, value in simulated.items()}
     return replace(record, numbers={**record.numbers, **numbers})
 
@@ -263,8 +280,8 @@ def _failure(error: BaseException) -> Facts:
     except BaseException:
         message = "its message cannot be read: its __str__ raises"
     line = message if isinstance(error, _SENTENCES) else f"{kind}: {message}"
-    return {
-        "status": Status.NOT_APPLICABLE if inapplicable else Status.FAILED,
-        "error": line.splitlines()[-1],
-        "traceback": "" if inapplicable else text,
-    }
+    return Facts(
+        Status.NOT_APPLICABLE if inapplicable else Status.FAILED,
+        error=line.splitlines()[-1],
+        traceback="" if inapplicable else text,
+    )

@@ -46,13 +46,13 @@ def test_workers_that_have_the_files_in_a_folder_of_their_own_read_those(
     for name in ("mine.csv", "domain.yaml"):
         (files / name).unlink()
     gone = solve.build(cell.workload)
-    assert "cannot be read (No such file" in gone["error"]
+    assert "cannot be read (No such file" in gone.error
     other = tmp_path_factory.mktemp("other")
     write_files(other)
     monkeypatch.chdir(other)
     assert solve.build(cell.workload).m == 5
     (other / "mine.csv").write_text("label,age,variance\nall,,4\n")
-    assert "has changed since the sweep began" in solve.build(cell.workload)["error"]
+    assert "has changed since the sweep began" in solve.build(cell.workload).error
 
 
 def test_a_mistake_in_the_queries_is_one_of_the_experiment(files):

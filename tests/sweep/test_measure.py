@@ -13,7 +13,7 @@ def twice_32_mib():
 
 
 def peaks():
-    return [measured(call)[1]["peak_memory_bytes"] for call in (twice_32_mib, twice_32_mib, int)]
+    return [measured(call)[1].peak_memory_bytes for call in (twice_32_mib, twice_32_mib, int)]
 
 
 def test_the_memory_of_a_call_is_what_it_holds_at_once():
@@ -30,5 +30,5 @@ def waiting():
 def test_waiting_takes_time_but_no_processor():
     result, cost = alone(waiting)
     assert result == "done"
-    assert cost["runtime_s"] >= 0.2
-    assert cost["cpu_s"] < 0.1
+    assert cost.runtime_s >= 0.2
+    assert cost.cpu_s < 0.1

@@ -17,6 +17,7 @@ from sweep.store.places import DiskPath
 from sweep.store.records import Status
 from sweep.worker import perform as module
 from sweep.worker.perform import perform
+from sweep.worker.solve import Facts
 
 PREFIX = Spec("prefix", {"d": 4})
 
@@ -56,7 +57,7 @@ def test_a_task_tries_once_to_build_what_fails(monkeypatch):
 
     def fails(spec):
         tried.append(spec)
-        return {"status": Status.FAILED, "error": "it fails", "traceback": ""}
+        return Facts(Status.FAILED, error="it fails")
 
     monkeypatch.setattr(module, "build", fails)
     bounds = [
