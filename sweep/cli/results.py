@@ -158,7 +158,7 @@ def plot(
     """
     from sweep.dataset import reading
     from sweep.report import drawing, figures
-    from sweep.store.places import location
+    from sweep.store.paths import location
 
     drawing.check_installed()
     dataset = _with_code_states(reading.open_dataset(store), store, where)
@@ -234,7 +234,7 @@ def _choose_folder(store: str) -> Path:
 
     For a store in an object store, return the current folder.
     """
-    from sweep.store.places import location
+    from sweep.store.paths import location
 
     place = location(store)
     return place if isinstance(place, Path) else Path()

@@ -209,7 +209,7 @@ def _note_closed(folder: str) -> None:
     """Report on standard error and in the store's log that the output was closed."""
     from sweep.events import Warned
     from sweep.runner.log import Log
-    from sweep.store.places import location
+    from sweep.store.paths import location
 
     with suppress(OSError):
         print_error("the output was closed; the sweep continues without it, and Ctrl-C ends it")

@@ -37,7 +37,7 @@ def label_text(label: Any) -> str:
     return f"{label:.0f}" if label.is_integer() and abs(label) < 1e9 else f"{label:g}"
 
 
-def place_texts(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+def row_labels(points: pd.DataFrame, axes: Sequence[str]) -> list[str]:
     """Format every row's labels, such as ``CA, d = 16``.
 
     The name of an axis precedes its label, unless it is ``mechanism`` and the first axis.

@@ -15,7 +15,7 @@ from sweep.experiment.schema import Experiment
 from sweep.plan.stored import code_states, of_store
 from sweep.store.folder import open_
 from sweep.store.journal import Journal
-from sweep.store.places import Location
+from sweep.store.paths import Location
 from workloads.parameters import nearest
 
 Results = xr.Dataset | xr.DataTree

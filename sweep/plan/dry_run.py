@@ -17,7 +17,7 @@ from sweep.plan.stored import StoredExperiment, counted, solved_by_other_code, u
 from sweep.store.folder import occupied, open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
-from sweep.store.places import Location, location
+from sweep.store.paths import Location, location
 from workloads.operators import LARGEST_MATRIX_BYTES
 
 _CALIBRATION_SIZE = 384

@@ -19,7 +19,7 @@ from sweep.store import code
 from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
-from sweep.store.places import Location
+from sweep.store.paths import Location
 from sweep.store.records import FINAL, TROUBLED, Status
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import workloads
 from solvers import privacy
 from sweep.dataset import frames, reading
-from sweep.dataset.pivots import label_text, labels_of, place_texts
+from sweep.dataset.pivots import label_text, labels_of, row_labels
 from sweep.dataset.reading import Results
 from sweep.errors import SweepError, command
 from sweep.experiment.schema import SIZES, Experiment, Figure
@@ -22,7 +22,7 @@ from sweep.plan.stored import of_store
 from sweep.report import drawing, tables
 from sweep.report.drawing import PRINTED, Line, Panel, Picture
 from sweep.store import arrays
-from sweep.store.places import Location
+from sweep.store.paths import Location
 from workloads.parameters import nearest
 
 _DELTAS = np.logspace(-15, -1, 57)
@@ -147,7 +147,7 @@ def _list_series(data: xr.Dataset, axis: str) -> list[str]:
     With all of them, a series has the same style in every figure, whatever cells are chosen.
     """
     labels = labels_of(data, axis) if axis in data.coords else []
-    return place_texts(pd.DataFrame({axis: labels}), [axis])
+    return row_labels(pd.DataFrame({axis: labels}), [axis])
 
 
 def _choose_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -309,7 +309,7 @@ def _name_lines(points: pd.DataFrame, by: Sequence[str]) -> dict[str, list[str]]
     that vary.
     """
     several = [name for name in by[1:] if points[name].nunique() > 1]
-    return {"series": place_texts(points, by[:1]), "variant": place_texts(points, several)}
+    return {"series": row_labels(points, by[:1]), "variant": row_labels(points, several)}
 
 
 def _add_coordinate(data: xr.Dataset, name: str) -> xr.Dataset:

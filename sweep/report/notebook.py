@@ -24,7 +24,7 @@ from sweep.report.messages import ProgressBar
 from sweep.report.tables import Spread, Wanted
 from sweep.runner import commands
 from sweep.store.folder import Store
-from sweep.store.places import location
+from sweep.store.paths import location
 from sweep.store.records import TROUBLED
 
 

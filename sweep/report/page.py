@@ -8,7 +8,7 @@ from sweep.errors import SweepError
 from sweep.report import figures, messages, output, states, tables
 from sweep.report.drawing import Picture
 from sweep.runner.status import status as status_of
-from sweep.store.places import Location
+from sweep.store.paths import Location
 
 
 def make_report(store: str | Location) -> str:

@@ -21,7 +21,7 @@ from sweep.report.messages import format_counts, format_duration
 from sweep.runner import log
 from sweep.runner.status import CellHistory, StoreStatus, Trouble
 from sweep.store.journal import Journal
-from sweep.store.places import Location
+from sweep.store.paths import Location
 from sweep.store.records import ForgottenRecord, Status
 from sweep.store.records import to_json as record_json
 

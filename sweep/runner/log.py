@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from sweep.events import CellsDone, DatasetWritten, Event, Listener, Progressed, RunEnded, ignore
-from sweep.store.places import Location, parsed, unreadable
+from sweep.store.paths import Location, parsed, unreadable
 
 NAME, PROGRESS = "runs.jsonl", "progress.json"
 _SECONDS = {True: 2.0, False: 10.0}

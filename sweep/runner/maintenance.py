@@ -24,7 +24,7 @@ from sweep.store.journal import Journal
 from sweep.store.keys import texts
 from sweep.store.lease import LEASE, check_free
 from sweep.store.ledger import Ledger
-from sweep.store.places import Location, explained, location, unreadable
+from sweep.store.paths import Location, location, store_errors, unreadable
 from sweep.store.records import ForgottenRecord
 
 
@@ -76,7 +76,7 @@ def merge(
     target_store = create(target, united.experiment.name)
     stored = replace(united, store=target_store)
     with open_session(stored, listen) as session:
-        with explained(target_store.path):
+        with store_errors(target_store.path):
             for place, journal in enumerate(journals):
                 journal.copy(target_store.journal, f"{session.run}-{place:04d}")
             merged = session.refresh()
@@ -176,7 +176,7 @@ def compact(store: str | Path, *, listen: events.Listener = events.ignore) -> in
         If ``store`` is not a store, is in use, or cannot be written.
     """
     stored = of_store(store)
-    with open_session(stored, listen) as session, explained(stored.store.path):
+    with open_session(stored, listen) as session, store_errors(stored.store.path):
         return session.journal.compact(session.run)
 
 
@@ -211,7 +211,7 @@ def pack(store: str | Path, file: Path) -> int:
     name = file.name.removesuffix(".gz").removesuffix(".tar")
     form: Literal["w", "w:gz"] = "w:gz" if file.suffix == ".gz" else "w"
 
-    with explained(location(file)), location(file).writing() as stream:
+    with store_errors(location(file)), location(file).writing() as stream:
         check_free(opened.path)
         with tarfile.open(fileobj=stream, mode=form) as archive:
             _add_files(archive, opened, name)

@@ -29,7 +29,7 @@ from sweep.store.journal import SUFFIX, Journal, write_segment
 from sweep.store.keys import KEY
 from sweep.store.lease import Check
 from sweep.store.ledger import Ledger
-from sweep.store.places import ObjectPath, explained
+from sweep.store.paths import ObjectPath, store_errors
 from sweep.store.records import TROUBLED, CellRecord, Record, Status
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Session:
         """Read the journal's new segments, report and set aside damaged ones; return the ledger."""
         self.journal.refresh()
         if damaged := self.journal.damaged:
-            with explained(self.stored.store.path):
+            with store_errors(self.stored.store.path):
                 kept = self.journal.set_aside()
             for name, path in kept.items():
                 self.emit(events.Warned(f"{damaged[name]}; it is {str(path)!r} now"))
@@ -106,14 +106,14 @@ class Session:
     def write(self, name: str, records: Iterable[Record]) -> None:
         """Write records into the journal, as a segment called ``name``."""
         listed = tuple(records)
-        with explained(self.stored.store.path):
+        with store_errors(self.stored.store.path):
             write_segment(self.stored.store.journal, name, listed)
         self.journal.take(name, listed)
 
     def remove_forgotten_arrays(self) -> None:
         """Remove the arrays of solves that no cell uses any more."""
         store, forgotten = self.stored.store.path, self.ledger.forgotten_solves
-        with explained(store):
+        with store_errors(store):
             for solve in forgotten and forgotten.intersection(arrays.names(store)):
                 arrays.file(store, solve).unlink(missing_ok=True)
 
@@ -274,7 +274,7 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
             yield session
         finally:
             interrupted = isinstance(sys.exception(), KeyboardInterrupt | SystemExit)
-            with signals.ignored_interrupt(), explained(store.path):
+            with signals.ignored_interrupt(), store_errors(store.path):
                 ledger = session.refresh()
                 session.publish()
                 if session.troubled:

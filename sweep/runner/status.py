@@ -17,7 +17,7 @@ from sweep.runner import log
 from sweep.store.folder import open_
 from sweep.store.journal import SUFFIX, Journal, read_segment
 from sweep.store.keys import texts
-from sweep.store.places import Location
+from sweep.store.paths import Location
 from sweep.store.records import TROUBLED, BoundRecord, CellRecord, ForgottenRecord, Status
 
 _WELL = (Status.ABSENT, Status.OK, Status.NOT_APPLICABLE)

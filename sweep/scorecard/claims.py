@@ -9,7 +9,7 @@ import xarray as xr
 from pydantic.dataclasses import dataclass
 
 from sweep.dataset import frames
-from sweep.dataset.pivots import label_text, place_texts
+from sweep.dataset.pivots import label_text, row_labels
 from sweep.experiment.schema import Claim
 from sweep.grid.cells import REPLICATE
 from sweep.scorecard.numbers import NOT_RUN, Compared, Short, Verdict
@@ -206,7 +206,7 @@ def _explain_missing(unknown: pd.DataFrame) -> str:
         return "nothing that it compares was run"
     state = str(unknown[_STATE].iloc[0])
     why = "has no number" if state == Status.OK.label else f"is {state.replace('_', ' ')}"
-    (where,) = place_texts(unknown[:1], list(unknown.columns[:-3]))
+    (where,) = row_labels(unknown[:1], list(unknown.columns[:-3]))
     others = len(unknown) - 1
     more = f", and {others} more cell{'s' * (others > 1)}" if others else ""
     return f"{where or 'its cell'} {why}{more}"
@@ -218,7 +218,7 @@ def _name_places(against: pd.DataFrame, known: pd.DataFrame) -> str:
     Only the coordinates that vary are named.
     """
     varying = [axis for axis in known.columns[:-3] if known[axis].nunique() > 1]
-    points, places = ([*dict.fromkeys(place_texts(some, varying))] for some in (known, against))
+    points, places = ([*dict.fromkeys(row_labels(some, varying))] for some in (known, against))
     if len(points) == 1:
         return ""
     shown = places if len(places) <= _NAMED_PLACES else [*places[:_NAMED_PLACES], "..."]

@@ -9,7 +9,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from sweep.errors import StoreError
-from sweep.store.places import Location, location, reason
+from sweep.store.paths import Location, location, reason
 
 _ARRAYS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "query_variances": (("query",), "variance of every query when the targets are just met"),

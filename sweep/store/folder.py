@@ -26,14 +26,14 @@ from sweep.store.code import versions as of_libraries
 from sweep.store.journal import write_segment
 from sweep.store.keys import KEY, Keys, texts
 from sweep.store.lease import Check
-from sweep.store.places import (
+from sweep.store.paths import (
     Location,
     ObjectPath,
     clock,
-    explained,
     location,
     parsed,
     reason,
+    store_errors,
     unreadable,
 )
 from sweep.store.records import Record
@@ -213,7 +213,7 @@ class Store:
         """
         known, file = self.cells, self.path / _CELLS
         same = np.array_equal(cells, known)
-        with explained(self.path):
+        with store_errors(self.path):
             if experiment != self.experiment:
                 about = replace(_about(self.path), experiment=experiment)
                 (self.path / _ABOUT).write_bytes(about.content())
@@ -238,7 +238,7 @@ class Store:
             If another run holds the lock, or the store cannot be written.
         """
         with lease.held(self.path) as check:
-            with explained(self.path):
+            with store_errors(self.path):
                 (self.path / "arrays").make_folder()  # a copy of a store may lack empty folders
                 # An object store has no temporary files of killed writers. Workers may still be
                 # writing after their driver has ended, so only old files are removed.
@@ -275,7 +275,7 @@ def create(place: str | Path | Location, experiment: str) -> Store:
         If the folder contains other files, or cannot be written.
     """
     path = location(place)
-    with explained(path):
+    with store_errors(path):
         path.make_folder()
         names = path.names()
         strangers = [name for name in names if name not in ("journal", "arrays") and name[0] != "."]

@@ -25,7 +25,7 @@ import numpy as np
 from sweep.errors import DamagedSegmentError
 from sweep.store import code
 from sweep.store.ledger import Ledger
-from sweep.store.places import Location, location, unreadable
+from sweep.store.paths import Location, location, unreadable
 from sweep.store.records import (
     BoundRecord,
     ForgottenRecord,

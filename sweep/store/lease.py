@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sweep.errors import StoreError
-from sweep.store.places import Location, clock, explained, parsed
+from sweep.store.paths import Location, clock, parsed, store_errors
 
 LEASE = "lease-"
 """Prefix of the file name of every lease; the lease's number follows."""
@@ -104,7 +104,7 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
         If another run holds the lease, or the lease cannot be written.
     """
     own = json.dumps(asdict(ourselves())).encode()
-    with explained(folder):
+    with store_errors(folder):
         file = _take(folder, own)
     ended, lost = threading.Event(), threading.Event()
 

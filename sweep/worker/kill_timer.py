@@ -99,7 +99,7 @@ def serve(worker: int) -> None:
 def _end(worker: int, request: _Request) -> None:
     import psutil
 
-    from sweep.store.places import location
+    from sweep.store.paths import location
 
     with suppress(Exception):
         if request.text:

@@ -26,7 +26,7 @@ from sweep.errors import StoreError
 from sweep.experiment import files
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import CellTask, Solve
-from sweep.store import arrays, code, places
+from sweep.store import arrays, code, paths
 from sweep.store.folder import WorkerStore
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from workloads.operators import Array, Drawn
@@ -189,7 +189,7 @@ def _solved(
         labels = built.labels if isinstance(built, workloads.Workload) else ()
         arrays.write(store, solve.key, solution.arrays(), worker_store.keep, labels)
     except OSError as error:
-        kept = f"its arrays cannot be kept: {places.reason(error)}; correct this and run again"
+        kept = f"its arrays cannot be kept: {paths.reason(error)}; correct this and run again"
         return solution, replace(cost, status=Status.LOST, error=kept)
     return solution, facts
 

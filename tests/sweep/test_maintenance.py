@@ -19,7 +19,7 @@ from sweep.errors import ExperimentError, StoreError, SweepError
 from sweep.runner import maintenance, status
 from sweep.store import arrays, folder
 from sweep.store.journal import Journal, read_segment, write_segment
-from sweep.store.places import DiskPath
+from sweep.store.paths import DiskPath
 from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
 
 

@@ -15,7 +15,7 @@ from sweep.plan.tasks import Cost, Solve, Solves, Tasks
 from sweep.runner import dispatch
 from sweep.store.folder import Store, WorkerStore
 from sweep.store.keys import KEY
-from sweep.store.places import DiskPath
+from sweep.store.paths import DiskPath
 from sweep.store.records import BoundRecord
 from sweep.worker import perform as worker
 from sweep.worker.perform import TaskOutcome

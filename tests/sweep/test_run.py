@@ -29,7 +29,7 @@ from sweep.store import folder
 from sweep.store.folder import Store, WorkerStore
 from sweep.store.journal import Journal
 from sweep.store.ledger import MAX_WORKER_DEATHS, Ledger
-from sweep.store.places import DiskPath
+from sweep.store.paths import DiskPath
 from sweep.store.records import Status
 from sweep.worker import perform
 

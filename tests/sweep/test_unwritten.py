@@ -17,7 +17,7 @@ import sweep
 from sweep import events
 from sweep.runner import status
 from sweep.store.folder import create
-from sweep.store.places import DiskPath
+from sweep.store.paths import DiskPath
 from sweep.store.records import Status
 
 

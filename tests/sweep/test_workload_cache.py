@@ -13,7 +13,7 @@ import workloads
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Solve, Task
 from sweep.store.folder import Store, WorkerStore
-from sweep.store.places import DiskPath
+from sweep.store.paths import DiskPath
 from sweep.store.records import Status
 from sweep.worker import perform as module
 from sweep.worker.perform import perform

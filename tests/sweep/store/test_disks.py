@@ -10,7 +10,7 @@ from faults import Fault, injected
 
 import sweep
 from sweep import events
-from sweep.store.places import DiskPath
+from sweep.store.paths import DiskPath
 from sweep.store.records import Status
 from sweep.worker import perform as worker
 from sweep.worker.perform import perform

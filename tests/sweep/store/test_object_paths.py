@@ -24,11 +24,11 @@ import sweep
 from sweep.dataset import build, reading
 from sweep.errors import StoreError
 from sweep.runner import log, maintenance
-from sweep.store import folder, lease, places
+from sweep.store import folder, lease, paths
 from sweep.store.folder import WorkerStore
 from sweep.store.journal import Journal, read_segment
 from sweep.store.lease import LEASE, Holder
-from sweep.store.places import ObjectPath, location, parsed
+from sweep.store.paths import ObjectPath, location, parsed
 from sweep.store.records import CellRecord, Status
 
 FIRST, SECOND = f"{LEASE}000001", f"{LEASE}000002"
@@ -256,7 +256,7 @@ def test_addresses_are_distinguished_from_folders(tmp_path):
 
 def test_a_server_that_does_not_answer_is_one_sentence(server, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    monkeypatch.setattr("sweep.store.places._RETRIES", {"max_retries": 0})
+    monkeypatch.setattr("sweep.store.paths._RETRIES", {"max_retries": 0})
     with pytest.raises(StoreError, match=r"store\.json' cannot be read \(Generic S3"):
         sweep.open("s3://elsewhere/x")
 
@@ -269,19 +269,19 @@ def test_a_profile_is_read_from_its_file(tmp_path, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_PROFILE", "mine")
-    made = places._client("s3://mine/x")
+    made = paths._client("s3://mine/x")
     assert made.config["region"] == "eu-central-1"
     assert made.credential_provider()["access_key_id"] == "a"
     monkeypatch.setenv("AWS_PROFILE", "other")
     with pytest.raises(StoreError, match=r"profile \(other\) could not be found; install"):
-        places._client("s3://other/x")
+        paths._client("s3://other/x")
     monkeypatch.setitem(sys.modules, "obstore.auth.boto3", None)
     with pytest.raises(StoreError, match="and boto3 for AWS_PROFILE"):
-        places._client("s3://another/x")
+        paths._client("s3://another/x")
 
 
 def test_a_missing_extra_is_one_sentence(refusal, monkeypatch):
-    places._client.cache_clear()
+    paths._client.cache_clear()
     monkeypatch.setitem(sys.modules, "obstore", None)
     assert "install fitness-sweep[objects]" in refusal("status", "s3://b/x")
 
@@ -289,8 +289,8 @@ def test_a_missing_extra_is_one_sentence(refusal, monkeypatch):
 def test_an_environment_without_credentials_is_one_sentence(refusal, monkeypatch):
     for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(places, "_RETRIES", {"max_retries": 0})
-    places._client.cache_clear()
+    monkeypatch.setattr(paths, "_RETRIES", {"max_retries": 0})
+    paths._client.cache_clear()
     assert "169.254.169.254" in refusal("status", "s3://elsewhere/x")
     assert "Account must be specified" in refusal("status", "az://elsewhere/x")
-    places._client.cache_clear()
+    paths._client.cache_clear()

@@ -21,8 +21,8 @@ from sweep.grid.grids import distinct
 from sweep.plan import stored
 from sweep.plan.stored import of_store
 from sweep.runner.status import status as status_of
-from sweep.store import arrays, folder, places
-from sweep.store.places import DiskPath
+from sweep.store import arrays, folder, paths
+from sweep.store.paths import DiskPath
 from sweep.store.records import Status
 
 
@@ -202,8 +202,8 @@ def test_leftovers_of_a_killed_run_are_removed_but_not_what_its_workers_write(fr
 
 def test_the_home_folder_is_found_where_no_shell_has_found_it(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert places.location("~/results") == tmp_path / "results"
-    assert places.location("~nobody-here/results") == Path("~nobody-here/results")
+    assert paths.location("~/results") == tmp_path / "results"
+    assert paths.location("~nobody-here/results") == Path("~nobody-here/results")
     (tmp_path / "mine.yaml").write_text(SMALL)
     assert sweep.load_experiment("~/mine.yaml").name == "mine"
 

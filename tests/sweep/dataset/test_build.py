@@ -14,7 +14,7 @@ from sweep.experiment.canonical import Spec
 from sweep.grid.cells import Cell, Cells
 from sweep.grid.grids import Axis, Grid
 from sweep.store.ledger import Ledger
-from sweep.store.places import location
+from sweep.store.paths import location
 from sweep.store.records import BoundRecord, CellRecord, Status
 
 EXPERIMENT = experiment(prefix(2, "IP"))

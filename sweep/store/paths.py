@@ -377,7 +377,7 @@ def clock(folder: Location) -> float:
 
 
 @contextmanager
-def explained(path: Location) -> Iterator[None]:
+def store_errors(path: Location) -> Iterator[None]:
     """Convert an `OSError` from writing a store into a StoreError with a one-sentence message."""
     try:
         yield

@@ -19,7 +19,7 @@ from sweep.runner.session import Session
 from sweep.store import arrays
 from sweep.store.folder import DatasetFolder
 from sweep.store.journal import INDEX, Journal
-from sweep.store.places import explained, location
+from sweep.store.paths import location, store_errors
 
 WRITES = ("replace", "link", "symlink", "mkdir", "rmdir", "unlink")
 
@@ -78,7 +78,7 @@ def publish(folder):
 
 def keep(folder):
     place = location(folder / "a")
-    with explained(place):
+    with store_errors(place):
         solve = arrays.names(place)[0]
         arrays.write(place, solve, {"query_variances": np.zeros(2)}, ["query_variances"])
 
@@ -86,7 +86,7 @@ def keep(folder):
 def write_index(folder):
     journal = Journal(folder / "a" / "journal")
     journal.refresh()
-    with explained(folder / "a"):
+    with store_errors(folder / "a"):
         journal.write_index()
 
 

@@ -19,7 +19,7 @@ from sweep.runner import maintenance
 from sweep.runner.status import status as status_of
 from sweep.store import code
 from sweep.store.journal import INDEX, Journal, read_segment, write_segment
-from sweep.store.places import DiskPath
+from sweep.store.paths import DiskPath
 from sweep.store.records import (
     BoundRecord,
     CellRecord,

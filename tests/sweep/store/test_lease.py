@@ -19,15 +19,15 @@ from sweep.errors import StoreError
 from sweep.events import ClusterReady
 from sweep.store import lease as leases
 from sweep.store.lease import LEASE
-from sweep.store.places import DiskPath
+from sweep.store.paths import DiskPath
 
 FIRST, SECOND = f"{LEASE}000001", f"{LEASE}000002"
 
 
 HOLDS = """
 import sys, time
-from sweep.store import lease, places
-with lease.held(places.location(sys.argv[1])):
+from sweep.store import lease, paths
+with lease.held(paths.location(sys.argv[1])):
     print("in", flush=True)
     time.sleep(600)
 """
@@ -172,7 +172,7 @@ def test_of_two_runs_that_find_a_dead_lease_one_gets_the_store(fresh, monkeypatc
 def test_other_errors_of_the_disk_are_sentences(fresh, monkeypatch):
     broken = Mock(side_effect=OSError(errno.EIO, "Input/output error"))
     with monkeypatch.context() as patched:
-        patched.setattr("sweep.store.places.os.fsync", broken)
+        patched.setattr("sweep.store.paths.os.fsync", broken)
         with pytest.raises(StoreError, match="Input/output error"), fresh.locked():
             pass
     with fresh.locked():
