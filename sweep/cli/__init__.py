@@ -54,7 +54,7 @@ app = typer.Typer(
 
 def _version(requested: bool) -> None:
     if requested:
-        from sweep.store.code import git_revision, version_of
+        from sweep.store.environment import git_revision, version_of
 
         typer.echo(f"fitness-sweep {version_of('fitness-sweep')} (git revision: {git_revision()})")
         raise typer.Exit

@@ -16,7 +16,7 @@ from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import Experiment
 from sweep.experiment.variables import BUDGETS, described
 from sweep.grid.grids import Grid, positions_of
-from sweep.store import code
+from sweep.store import environment
 from sweep.store.keys import Rows
 from sweep.store.ledger import Ledger
 from sweep.store.records import Status
@@ -111,7 +111,7 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
         "experiment_digest": experiment.digest,
         "reference": experiment.reference,
         "neighbours": grid.relations,
-        **code.describe(),
+        **environment.describe(),
     }
     dataset = xr.Dataset(data, coords, attrs=attributes)
     dataset["started"].encoding = dict(_TIME_ENCODING)

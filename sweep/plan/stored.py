@@ -12,15 +12,16 @@ from sweep.errors import ExperimentError, StoreError, UnknownNameError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.axes import available
-from sweep.grid.cells import Cells
+from sweep.grid.cells import Cell, Cells
 from sweep.grid.expansion import lay_out
 from sweep.grid.grids import Grid, distinct
 from sweep.store import code
 from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
+from sweep.store.keys import KEY
 from sweep.store.ledger import Ledger
 from sweep.store.paths import Location
-from sweep.store.records import FINAL, TROUBLED, Status
+from sweep.store.records import FINAL, TROUBLED, SolveCode, Status
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +100,19 @@ def solved_by_other_code(
     """
     codes, rows = code.Codes(), ledger.rows(cells.ids)
     final = np.isin(ledger.statuses(rows), FINAL)
-    solver, known = ledger.texts("code", rows)
-    solved = np.array(known, np.bytes_)[solver]
-    present = cells.by_family(lambda cell: codes.of_solve(cell.workload.name, cell.solved).encode())
-    revised = f"S{code.REVISED_DIGITS}"  # truncates both to the digits that decide staleness
+    number, texts = ledger.texts("code", rows)
+    solved = np.array(texts, KEY)[number]
+    revised = np.array([SolveCode(text).revised for text in texts], KEY)[number]
+
+    def present(cell: Cell) -> SolveCode:
+        return codes.of_solve(cell.workload.name, cell.solved)
+
     stale = final & (
-        (solved.astype(revised) != present.astype(revised))
+        (revised != cells.by_family(lambda cell: present(cell).revised.encode()))
         | certified_by_other_code(cells, ledger, codes)
     )
-    return stale, final & (solved != present) & ~stale
+    edited = solved != cells.by_family(lambda cell: present(cell).encode())
+    return stale, final & edited & ~stale
 
 
 def code_states(cells: Cells, ledger: Ledger) -> NDArray[np.str_]:

@@ -23,7 +23,7 @@ from sweep.plan.stored import (
 )
 from sweep.plan.tasks import Solves
 from sweep.runner.session import Session, open_session
-from sweep.store import code
+from sweep.store import code, environment
 from sweep.store.folder import Store, WorkerStore, create
 from sweep.store.keys import texts
 
@@ -270,7 +270,7 @@ def solve(
     worker_store = WorkerStore(
         replace(store, path=store.path.resolve()),
         session.stored.experiment.keep,
-        versions="" if spec.allow_mixed else code.versions(),
+        versions="" if spec.allow_mixed else environment.versions(),
         mechanisms=tuple(mechanisms.items()),
     )
     session.meter.report()

@@ -5,27 +5,21 @@ which is raised whenever the answers change. A user's function has no revision: 
 the source of its module, or by its own source if the module has no file, and by the values that it
 captures. Changes to docstrings, comments and layout do not change the identity.
 
-The identity of a solve's code is a text of 20 hexadecimal digits. The first `CERTIFIER_DIGITS`
-digits identify the code that certifies the solve's lower bound. The first `REVISED_DIGITS` digits
-identify all code that can make the solve's result stale. The remaining digits identify the modules
-that define the mechanism and the workload family. So if a module of this project is edited and no
-revision is raised, only the remaining digits change: they show the edit, but no result becomes
-stale.
-
-This module also makes the dataset attributes that describe the software and the machine.
+The identity of a solve's code (`sweep.store.records.SolveCode`) has three parts: the code that
+certifies the solve's lower bound, the code that solves, and the modules that define the mechanism
+and the workload family. If a module of this project is edited and no revision is raised, only the
+last part changes: it shows the edit, but no result becomes stale.
 """
 
 import ast
 import hashlib
 import inspect
 import marshal
-import platform
 import socket
-import subprocess
 import textwrap
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -36,32 +30,46 @@ from solvers.mechanism import Mechanism
 from sweep.experiment.canonical import Spec
 from sweep.experiment.files import module_file
 from sweep.store.captured import captured
+from sweep.store.environment import version_of, versions
+from sweep.store.records import SolveCode
 from workloads.parameters import CodeName
 from workloads.user_code import syntax_tree
 
-CERTIFIER_DIGITS = 8
-"""Number of leading digits of a code identity; they identify the code that certifies bounds."""
-REVISED_DIGITS = 14
-"""Number of leading digits of a code identity; a result is stale if these digits change."""
-_DIGITS = 20
-_OF_NUMBERS = ("numpy", "scipy")
-_OF_TRANSPORT = ("dask", "distributed")
-_OF_DATASETS = ("fitness-sweep", *_OF_NUMBERS, *_OF_TRANSPORT, "xarray", "zarr")
+_SHOWN_DIGITS = 8
+"""Digits of the hash of all revisions; messages show it, and two versions differ in it surely."""
+
+
+@dataclass(frozen=True)
+class _Identity:
+    """Hashes of a function's code.
+
+    Attributes
+    ----------
+    revision : str
+        A hash that changes if and only if results become stale. For code of this project it depends
+        on the revision; for other code also on the source and on the values that the function
+        captures.
+    source : str
+        A hash of the source of the function's module.
+    """
+
+    revision: str
+    source: str
 
 
 class Codes:
     """Computes and caches the identities of the code of solves and of the code of bounds."""
 
     def __init__(self) -> None:
-        self._source, self._of_family = cache(_source), cache(self._family)
-        self._mechanisms: dict[tuple[str, tuple[str, ...]], tuple[object, str, str]] = {}
+        self._source, self._of_family = cache(_source), cache(self._identify_family)
+        self._mechanisms: dict[tuple[str, ...], tuple[type[Mechanism] | None, _Identity]] = {}
 
     def of_bound(self, workload: str) -> str:
-        """Return the digits that identify the code certifying bounds for a workload family."""
-        return self._of_family(workload)[0]
+        """Return the identity of the code that certifies bounds for a workload family."""
+        return SolveCode(self._of_family(workload).revision).certifier
 
-    def of_solve(self, workload: str, mechanism: Spec) -> str:
-        """Return the identity of a solve's code: 20 hexadecimal digits.
+    def of_solve(self, workload: str, mechanism: Spec) -> SolveCode:
+        """Return the identity of a solve's code.
 
         Parameters
         ----------
@@ -70,49 +78,45 @@ class Codes:
         mechanism : Spec
             The mechanism and its options; an option may name a user's function.
         """
-        certifier, family = self._of_family(workload)
+        family = self._of_family(workload)
         known = solvers.all_mechanisms().get(mechanism.name)
-        key = mechanism.name, _named_modules(mechanism)
-        found = self._mechanisms.get(key)
-        if found is None or found[0] is not known:  # another run gives another function this name
-            found = self._mechanisms[key] = (known, *self._mechanism(known, *key))
-        return certifier + found[1] + _digest([family, found[2]])[: _DIGITS - REVISED_DIGITS]
+        key = mechanism.name, *_named_modules(mechanism)
+        cached = self._mechanisms.get(key)
+        if cached is None or cached[0] is not known:  # another run gives another function this name
+            cached = self._mechanisms[key] = known, self._identify_mechanism(known, *key)
+        sources = _digest([family.source, cached[1].source])
+        return SolveCode.of(family.revision, cached[1].revision, sources)
 
-    def _family(self, workload: str) -> tuple[str, str]:
-        """Return the digits of a family's certifying code, and the hash of the family's module.
+    def _identify_family(self, workload: str) -> _Identity:
+        """Return the identity of the code that builds a workload and certifies its bounds.
 
-        For a family of query matrices the digits also depend on the optimiser's revision. Raising
-        that revision makes all results on query matrices stale, because a result's gap depends on
-        the bound.
+        For a family of query matrices it also depends on the optimiser's revision. Raising that
+        revision makes all results on query matrices stale, because a result's gap depends on the
+        bound.
         """
         family = workloads.families().get(workload)
-        revision, source = ("", "") if family is None else self._of(family.build, family.revision)
+        build = _NOTHING if family is None else self._identify(family.build, family.revision)
         optimiser = str(dual.REVISION) if family is not None and family.kind == "matrix" else ""
-        return _digest([workload, revision, optimiser])[:CERTIFIER_DIGITS], source
+        return replace(build, revision=_digest([workload, build.revision, optimiser]))
 
-    def _mechanism(
-        self, known: type[Mechanism] | None, name: str, modules: tuple[str, ...]
-    ) -> tuple[str, str]:
-        """Return the digits of a mechanism's code, and the hash of the mechanism's module.
+    def _identify_mechanism(
+        self, known: type[Mechanism] | None, name: str, *modules: str
+    ) -> _Identity:
+        """Return the identity of a mechanism, with the users' ``modules`` that it calls."""
+        solve = self._identify(known.origin, known.revision) if known else _NOTHING
+        parts = [name, solve.revision, *map(self._source, modules)]
+        return replace(solve, revision=_digest(parts))
 
-        The digits also depend on ``modules``, the users' modules that the mechanism calls.
-        """
-        revision, source = self._of(known.origin, known.revision) if known else ("", "")
-        digest = _digest([name, revision, *map(self._source, modules)])
-        return digest[: REVISED_DIGITS - CERTIFIER_DIGITS], source
-
-    def _of(self, function: Callable[..., Any], revision: int) -> tuple[str, str]:
-        """Return a function's identity, and the hash of the source of the function's module.
-
-        Results become stale when the identity changes. The identity is the revision; for code that
-        is not part of this project, also the hash and the values that the function captures.
-        """
+    def _identify(self, function: Callable[..., Any], revision: int) -> _Identity:
         origin = _origin(function)
         source = self._source(origin)
         if origin.__module__.startswith(("solvers.", "workloads.")):
-            return f"{revision} ", source
+            return _Identity(f"{revision} ", source)
         values = captured(function, _source, _importable)
-        return f"{revision} {source}{values or ''}", source
+        return _Identity(f"{revision} {source}{values or ''}", source)
+
+
+_NOTHING = _Identity("", "")
 
 
 @cache
@@ -147,20 +151,8 @@ def project() -> str:
     revisions = [f"{one.name} {one.revision}" for one in mechanisms if not one.foreign]
     ours = (one for one in families if one.build.__module__.startswith("workloads."))
     revisions += [f"{one.name} {one.revision}" for one in ours]
-    digits = _digest([*revisions, str(dual.REVISION)])[:CERTIFIER_DIGITS]
+    digits = _digest([*revisions, str(dual.REVISION)])[:_SHOWN_DIGITS]
     return f"fitness-sweep {version_of('fitness-sweep')}, revisions {digits}"
-
-
-@cache
-def versions() -> str:
-    """The versions of Python, numpy, scipy, dask and distributed, as one text."""
-    return _listed(*_OF_NUMBERS, *_OF_TRANSPORT)
-
-
-@cache
-def versions_of_numbers() -> str:
-    """The versions of Python, numpy and scipy, as one text; every record contains this text."""
-    return _listed(*_OF_NUMBERS)
 
 
 def worker_difference(expected_project: str, expected_versions: str) -> str:
@@ -263,71 +255,3 @@ class _WithoutDocstrings(ast.NodeTransformer):
 
 def _digest(parts: list[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def _listed(*packages: str) -> str:
-    listed = (f"{package} {version_of(package)}" for package in packages)
-    return ", ".join([f"python {platform.python_version()}", *listed])
-
-
-def version_of(package: str) -> str:
-    """Return the version of a package; ``unknown`` if the package is not installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "unknown"
-
-
-@cache
-def describe() -> dict[str, str]:
-    """Return the dataset attributes that describe the software and the machine.
-
-    These are the versions of Python and of packages, the git revision, the BLAS library, the
-    processor and the platform.
-    """
-    return {
-        "package_versions": ", ".join(f"{name} {version_of(name)}" for name in _OF_DATASETS),
-        "dask_version": version_of("dask"),
-        "zarr_version": version_of("zarr"),
-        "python_version": platform.python_version(),
-        "git_revision": git_revision(),
-        "blas": _blas(),
-        "cpu_model": _cpu(),
-        "platform": platform.platform(),
-    }
-
-
-def git_revision() -> str:
-    """Return the commit of this checkout, ending in ``-dirty`` if there are uncommitted changes.
-
-    The result is ``not a git checkout`` if the project was installed without its repository, and
-    ``unknown`` if git fails.
-    """
-    folder = Path(__file__).resolve().parents[2]
-    if not (folder / ".git").exists():
-        return "not a git checkout"
-    git = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40"]
-    try:
-        return subprocess.check_output(git, stderr=subprocess.DEVNULL, text=True, timeout=5).strip()
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-
-
-def _blas() -> str:
-    from threadpoolctl import threadpool_info  # finds the BLAS that numpy has loaded
-
-    libraries = {
-        f"{library['internal_api']} {library['version']} ({library.get('architecture', 'generic')})"
-        for library in threadpool_info()
-        if library["user_api"] == "blas"
-    }
-    return ", ".join(sorted(libraries)) or "unknown"
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()

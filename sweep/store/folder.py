@@ -22,7 +22,7 @@ import numpy as np
 from sweep.errors import DatasetError, StoreError
 from sweep.store import lease
 from sweep.store.code import project
-from sweep.store.code import versions as of_libraries
+from sweep.store.environment import versions as of_libraries
 from sweep.store.journal import write_segment
 from sweep.store.keys import KEY, Keys, texts
 from sweep.store.lease import Check

@@ -170,8 +170,7 @@ class Journal:
                 yield record
             elif record.status is Status.OK and "lower_bound" in record.numbers:
                 bound = float(record.numbers["lower_bound"])
-                certifier = record.code[: code.CERTIFIER_DIGITS]
-                yield BoundRecord(record.problem, bound, code=certifier)
+                yield BoundRecord(record.problem, bound, code=record.code.certifier)
 
     def copy(self, folder: Location, name: str) -> Location:
         """Write all records read so far into one segment of a journal; return the segment's file.

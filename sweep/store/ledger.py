@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.solution import contradiction
-from sweep.store.code import CERTIFIER_DIGITS
 from sweep.store.keys import KEY, KeyIndex, Rows, texts
-from sweep.store.records import CellRecord, ForgottenRecord, Record, Status
+from sweep.store.records import CellRecord, ForgottenRecord, Record, SolveCode, Status
 
 MAX_WORKER_DEATHS = 3
 """Number of killed workers after which a cell is solved again only by ``sweep rerun``."""
@@ -105,7 +104,7 @@ class Ledger:
             if isinstance(record, CellRecord):
                 bound = record.numbers.get("lower_bound", math.nan)
                 if not math.isnan(bound):
-                    self._raise_bound(record.problem, bound, record.code[:CERTIFIER_DIGITS])
+                    self._raise_bound(record.problem, bound, record.code.certifier)
                     if record.status is Status.OK:
                         self.bound_errors.pop(record.problem, None)
                 self._fresh.append(record)
@@ -236,7 +235,7 @@ class Ledger:
             numbers = {name.removeprefix(_REPORTED): facts.pop(name) for name in reported}
             if "peak_memory_bytes" in facts:
                 facts["peak_memory_bytes"] = int(facts["peak_memory_bytes"])
-            facts["status"] = Status(facts["status"])
+            facts["status"], facts["code"] = Status(facts["status"]), SolveCode(facts["code"])
             facts["notes"] = json.loads(facts["notes"] or "{}")
             facts["curve"] = json.loads(facts["curve"] or "null")
             record = CellRecord(numbers=numbers, **facts)

@@ -31,6 +31,30 @@ TROUBLED = (Status.FAILED, Status.TIMEOUT, Status.LOST)
 _LONGEST_REASON = 120
 
 
+class SolveCode(str):
+    """The identity of a solve's code (`sweep.store.code`): a text of 20 hexadecimal digits."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, certifier: str, solver: str, modules: str) -> "SolveCode":
+        """Return the identity made of the hashes of the code's three parts."""
+        return cls(certifier[:8] + solver[:6] + modules[:6])
+
+    @property
+    def certifier(self) -> str:
+        """The identity of the code that certifies the solve's lower bound."""
+        return self[:8]
+
+    @property
+    def revised(self) -> str:
+        """The identity of all code that can make the solve's result stale."""
+        return self[:14]
+
+
+_UNKNOWN = SolveCode()
+
+
 @dataclass(frozen=True)
 class CellRecord:
     """The outcome of one cell.
@@ -62,7 +86,7 @@ class CellRecord:
         The error in one line; empty if there was none.
     traceback : str
         The full traceback; empty if there was none.
-    code : str
+    code : SolveCode
         Identity of the code that solved the cell (`sweep.store.code.Codes.of_solve`).
     versions : str
         The versions of Python, numpy and scipy that solved the cell.
@@ -86,7 +110,7 @@ class CellRecord:
     curve: Mapping[str, Any] | None = None
     error: str = ""
     traceback: str = ""
-    code: str = ""
+    code: SolveCode = _UNKNOWN
     versions: str = ""
     deaths: int = 0
 
@@ -113,7 +137,7 @@ class BoundRecord:
     error, traceback : str
         The error in one line and its full traceback; empty if there was none.
     code : str
-        Identity of the code that computed the bound (the first digits of a solve's ``code``).
+        Identity of the code that computed the bound (a solve's ``code.certifier``).
     """
 
     kind: ClassVar = "bound"
@@ -161,4 +185,5 @@ def from_json(content: Mapping[str, Any]) -> Record:
     known = {name: content[name] for name in kind.__match_args__ if name in content}
     if "status" in known:
         known["status"] = Status[known["status"].upper()]
+        known["code"] = SolveCode(known.get("code", ""))
     return kind(**known)

@@ -26,7 +26,7 @@ from sweep.errors import StoreError
 from sweep.experiment import files
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import CellTask, Solve
-from sweep.store import arrays, code, paths
+from sweep.store import arrays, code, environment, paths
 from sweep.store.folder import WorkerStore
 from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from workloads.operators import Array, Drawn
@@ -144,7 +144,7 @@ def outcomes(
     if not solve.cells:
         line, text = facts.error, facts.traceback
         return [BoundRecord(solve.problem, error=line, traceback=text, code=solve.code)]
-    about = {"code": solve.code, "versions": code.versions_of_numbers()}
+    about = {"code": solve.code, "versions": environment.versions_of_numbers()}
     records = solve.records(host=socket.gethostname(), started=started, **about, **vars(facts))
     for place, cell in enumerate(solve.cells):
         if cell.simulate and solution is not None and facts.status is not Status.LOST:

@@ -20,7 +20,7 @@ from sweep.runner import maintenance, status
 from sweep.store import arrays, folder
 from sweep.store.journal import Journal, read_segment, write_segment
 from sweep.store.paths import DiskPath
-from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, Status
+from sweep.store.records import BoundRecord, CellRecord, ForgottenRecord, SolveCode, Status
 
 
 def cell(name, status=Status.OK, **facts):
@@ -231,7 +231,9 @@ def test_a_compaction_never_has_all_records_in_memory(tmp_path):
 
 @pytest.mark.parametrize("removed", range(5))
 def test_a_compaction_that_is_killed_loses_and_doubles_nothing(tmp_path, removed):
-    proof = cell("a", numbers={"squared_privacy_cost": 2.0, "lower_bound": 1.9}, code="ours")
+    proof = cell(
+        "a", numbers={"squared_privacy_cost": 2.0, "lower_bound": 1.9}, code=SolveCode("ours")
+    )
     segments = {
         "r1": [proof, cell("b"), cell("d", numbers={"squared_privacy_cost": 1.5})],
         "r2": [cell("b", Status.LOST, deaths=1, started=1.5e9), ForgottenRecord("a")],

@@ -18,7 +18,6 @@ from sweep.scorecard import card as cards
 from sweep.scorecard import page
 from sweep.scorecard.claims import Judgement
 from sweep.scorecard.numbers import LEVEL, Verdict, compare, compute_chance, find_surprising
-from sweep.store import code
 from sweep.store.records import Status
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -379,7 +378,7 @@ def test_only_cells_of_another_revision_are_solved_again(
         if getattr(one, "cell", "") == aged:
             return replace(one, code="other")
         if getattr(one, "cell", "") == edited:
-            return replace(one, code=one.code[: code.REVISED_DIGITS] + "edited")
+            return replace(one, code=one.code.revised + "edited")
         return one
 
     ledgers.rewrite(store, other)

@@ -9,7 +9,7 @@ from sweep.grid.grids import distinct
 from sweep.plan import costs, solves, tasks
 from sweep.store import code
 from sweep.store.ledger import Ledger
-from sweep.store.records import BoundRecord, CellRecord, Status
+from sweep.store.records import BoundRecord, CellRecord, SolveCode, Status
 
 COSTS = costs.Costs()
 
@@ -72,7 +72,7 @@ def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
     assert {record.cell for record in reused} == twins
     assert len(twins) == 2
     assert {record.numbers["squared"] for record in reused} == {2.0}
-    ledger.add([replace(done, code="other code")])
+    ledger.add([replace(done, code=SolveCode("other code"))])
     assert solves.reusable(rest, ledger) == []
 
 
