@@ -21,7 +21,7 @@ import numpy as np
 import xarray as xr
 
 from sweep.dataset import frames, reading
-from sweep.experiment.files import experiments
+from sweep.experiment.files import list_experiments
 from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import ComparisonTable
 from sweep.grid.cells import REPLICATE
@@ -41,7 +41,7 @@ def random_tables(stores: Path) -> Iterator[tuple[str, ComparisonTable, xr.Datas
 
     The third item is the dataset with which the table is compared.
     """
-    for name in experiments():
+    for name in list_experiments():
         experiment = load_experiment(name)
         drawn = {block.group for block in experiment.blocks if block.replicates > 1}
         if not drawn or not experiment.scorecard or not (stores / name).exists():

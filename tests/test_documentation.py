@@ -25,7 +25,7 @@ from solvers.problem import as_problem
 from sweep.cli import app
 from sweep.cluster import specification
 from sweep.experiment import variables
-from sweep.experiment.files import experiments
+from sweep.experiment.files import list_experiments
 from sweep.grid.expansion import expand
 from workloads import family
 
@@ -177,7 +177,7 @@ def test_what_is_called_a_command_or_an_experiment_is_one():
     called = {match[1] for name in named if (match := re.match(r"sweep ([a-z]+)", name))}
     assert called <= ours
     kinds = r"(vldb|arxiv|kdd16|post13|fisher)-[a-z0-9]+|budgets|census|trivial"
-    shipped = experiments().keys() | solvers.all_mechanisms().keys()
+    shipped = list_experiments().keys() | solvers.all_mechanisms().keys()
     assert {name for name in named if re.fullmatch(kinds, name)} <= shipped
 
 

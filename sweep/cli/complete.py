@@ -15,7 +15,7 @@ def listings(incomplete: str) -> list[str]:
 
 def experiments(incomplete: str) -> list[str]:
     """Return the shipped experiments whose names have this prefix."""
-    from sweep.experiment.files import experiments as shipped
+    from sweep.experiment.files import list_experiments as shipped
 
     return _filter(incomplete, shipped())
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, FilePath, ValidationError, mo
 
 from sweep.errors import ClusterError, ExperimentError
 from sweep.experiment import document
-from sweep.experiment.files import text_of
+from sweep.experiment.files import read_text_file
 
 
 class Adapt(BaseModel):
@@ -145,12 +145,12 @@ def load(path: str | Path) -> ClusterSpec:
     """
     file = f"cluster file {str(path)!r}"
     advice = "give a file; for a running scheduler, one with the line 'address: ADDRESS'"
-    text = text_of("cluster file", path, advice, ClusterError, document.LARGEST_TEXT)
+    text = read_text_file("cluster file", path, advice, ClusterError, document.LARGEST_TEXT)
     try:
-        read = document.read(text, file)
+        read = document.read_document(text, file)
         return ClusterSpec.model_validate(read.content)
     except ValidationError as error:
-        location, problem = document.explained(error, _MODELS)
+        location, problem = document.explain_error(error, _MODELS)
         raise ClusterError(str(replace(read.place, path=location).error(problem))) from None
     except ExperimentError as error:
         raise ClusterError(str(error)) from None

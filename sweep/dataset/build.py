@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sweep.dataset.derivation import Derivation, Values
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import Experiment
-from sweep.experiment.variables import BUDGETS, described
-from sweep.grid.grids import Grid, positions_of
+from sweep.experiment.variables import BUDGETS, describe
+from sweep.grid.grids import Grid, locate_cells
 from sweep.store import environment
 from sweep.store.keys import Rows
 from sweep.store.ledger import Ledger
@@ -56,7 +56,7 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
     rows, numbers = table.rows, table.numbers()
     dims = tuple(axis.name for axis in grid.axes)
     cells = np.full([len(axis.values) for axis in grid.axes], -1, dtype=np.int32)
-    cells.flat[positions_of(grid.cells, grid.axes)] = np.arange(len(rows))
+    cells.flat[locate_cells(grid.cells, grid.axes)] = np.arange(len(rows))
     coords, data = dict[str, Any](), dict[str, Any]()
     for axis in grid.axes:
         for name, labels in ((axis.name, axis.values), *axis.companions.items()):
@@ -116,7 +116,7 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
     dataset = xr.Dataset(data, coords, attrs=attributes)
     dataset["started"].encoding = dict(_TIME_ENCODING)
     for variable in dataset.variables:
-        dataset[variable].attrs.update(described(str(variable)))
+        dataset[variable].attrs.update(describe(str(variable)))
     dataset["status"].attrs["flag_values"] = list(map(int, Status))
     dataset["status"].attrs["flag_meanings"] = " ".join(Status.__members__).lower()
     return dataset

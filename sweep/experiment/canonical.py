@@ -57,12 +57,12 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def rounded(value: float) -> float:
+def round_value(value: float) -> float:
     """Return ``value`` rounded to 12 significant digits, as in identities and coordinates."""
     return float(f"{value:.12g}")
 
 
-def values_of(parameter: inspect.Parameter | None, value: Any) -> tuple[list[Any], bool]:
+def list_values(parameter: inspect.Parameter | None, value: Any) -> tuple[list[Any], bool]:
     """Return the values that ``value`` lists for a parameter, and whether they form an axis.
 
     ``{"axis": [...]}`` always forms an axis. A list forms one only if the parameter is known and

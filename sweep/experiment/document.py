@@ -92,7 +92,7 @@ class Document:
         return written.getvalue()
 
 
-def read(text: str, file: str) -> Document:
+def read_document(text: str, file: str) -> Document:
     """Parse the text of an experiment or of a ``cluster.yaml``.
 
     Raises
@@ -107,13 +107,13 @@ def read(text: str, file: str) -> Document:
             f"{file}: {len(text):,} characters; expected at most {LARGEST_TEXT:,}, the limit "
             f"{raised_by('LARGEST_TEXT')}"
         )
-    content, lines = parsed(text, file)
+    content, lines = parse_yaml(text, file)
     if not isinstance(content, dict):
         raise ExperimentError(f"{file}: not a mapping; expected keys, each with a value")
     return Document(content, Place(file, lines))
 
 
-def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
+def parse_yaml(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
     """Return the content of a YAML text with aliases expanded, and the line of every value.
 
     Raise ExperimentError for invalid YAML, a duplicate key, too many values, or a value that has a
@@ -180,7 +180,7 @@ def parsed(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
         raise Place(file, where).error(f"not valid YAML ({problem})") from None
 
 
-def explained(
+def explain_error(
     raised: ValidationError, models: Mapping[object, type[BaseModel]]
 ) -> tuple[KeyPath, str]:
     """Return the location and the message of the one validation error to report.

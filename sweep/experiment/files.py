@@ -71,7 +71,7 @@ def as_file(value: str, expected: tuple[Any, ...]) -> str:
         return value
     path: str | None = value if FilePath in expected else None
     if FunctionName in expected:
-        path = module_file(value.partition(":")[0])
+        path = find_module_file(value.partition(":")[0])
     elif PriorText in expected:
         path = priors.path_of(value)
     if path is None:
@@ -79,7 +79,7 @@ def as_file(value: str, expected: tuple[Any, ...]) -> str:
     try:
         whole = os.path.abspath(Path(path).expanduser())
         rooted = value.removesuffix(path) + whole if value.endswith(path) else value
-        return File(value, whole, _hashed(whole), rooted)
+        return File(value, whole, _hash_file(whole), rooted)
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise WorkloadError(
@@ -88,7 +88,7 @@ def as_file(value: str, expected: tuple[Any, ...]) -> str:
         ) from None
 
 
-def text_of(
+def read_text_file(
     what: str,
     path: str | Path,
     advice: str,
@@ -108,18 +108,18 @@ def text_of(
         raise error(str(cause)) from None
 
 
-def identity(value: Any) -> Any:
+def identify(value: Any) -> Any:
     """Return a value in JSON-like form, with each `File` replaced by the hash of its content."""
     if isinstance(value, File):
         return {"sha256": value.sha256}
     if isinstance(value, Mapping):
-        return {name: identity(item) for name, item in value.items()}
+        return {name: identify(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [identity(item) for item in value]
+        return [identify(item) for item in value]
     return value
 
 
-def at_hand(params: Mapping[str, Any]) -> dict[str, Any]:
+def root_files(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters with file paths that are valid in the folder of this process.
 
     If the file still exists at its absolute path, that path is used; otherwise the path as written.
@@ -130,14 +130,14 @@ def at_hand(params: Mapping[str, Any]) -> dict[str, Any]:
         If a file's content has changed since the sweep began. A file that cannot be read causes
         no error here, because the code that reads it later gives a better message.
     """
-    return {name: _at_hand(v) if isinstance(v, File) else v for name, v in params.items()}
+    return {name: _root_value(v) if isinstance(v, File) else v for name, v in params.items()}
 
 
-def _at_hand(file: File) -> str:
+def _root_value(file: File) -> str:
     there = os.path.exists(file.path)
     known = file.path if there else str(file).removeprefix(file.rooted.removesuffix(file.path))
     try:
-        unchanged = _hashed(known) == file.sha256
+        unchanged = _hash_file(known) == file.sha256
     except OSError:
         return file
     if not unchanged:
@@ -148,7 +148,7 @@ def _at_hand(file: File) -> str:
     return file.rooted if there else file
 
 
-def module_file(name: str) -> str | None:
+def find_module_file(name: str) -> str | None:
     """Return the source file of a module; None if it has no source file or cannot be found.
 
     Nothing is imported, not even the packages that contain the module.
@@ -168,12 +168,12 @@ def module_file(name: str) -> str | None:
     return next((str(file) for file in files if file.is_file()), None)
 
 
-def _hashed(path: str) -> str:
+def _hash_file(path: str) -> str:
     with regular(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def experiments() -> Mapping[str, str]:
+def list_experiments() -> Mapping[str, str]:
     """Return the titles of the shipped experiments by name; table9 precedes table10.
 
     Only the line of the title is read, so a title must be on one line.

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 
 from sweep.errors import ExperimentError
 from sweep.experiment.canonical import canonical, digest
-from sweep.experiment.document import LARGEST_TEXT, Document, KeyPath, explained, read
-from sweep.experiment.files import SHIPPED, experiments, text_of
+from sweep.experiment.document import LARGEST_TEXT, Document, KeyPath, explain_error, read_document
+from sweep.experiment.files import SHIPPED, list_experiments, read_text_file
 from sweep.experiment.overrides import Settings, apply
 from sweep.experiment.schema import DERIVED, Block, Claim, ComparisonTable, Experiment, Figure
 from workloads.parameters import nearest
@@ -23,7 +23,7 @@ def load_experiment(name_or_path: str | Path, overrides: Settings = ()) -> Exper
     Parameters
     ----------
     name_or_path : str or pathlib.Path
-        A name that `sweep.experiment.files.experiments` lists, or the path of a YAML file.
+        A name that `sweep.experiment.files.list_experiments` lists, or the path of a YAML file.
     overrides : str, sequence of str, or mapping
         Changes, as on the command line: ``"d=64,128"``, ``["d=64,128", "replicates=3"]`` or
         ``{"d": [64, 128]}``; see `sweep.experiment.overrides.apply`.
@@ -39,10 +39,10 @@ def load_experiment(name_or_path: str | Path, overrides: Settings = ()) -> Exper
     if not os.path.lexists(os.path.expanduser(name)):
         hint = "give its path"
         if Path(name).suffix not in (".yaml", ".yml"):
-            hint = nearest(name, experiments())
+            hint = nearest(name, list_experiments())
         raise ExperimentError(f"no experiment {name!r}: neither a file nor one that ships; {hint}")
     advice = "give the path of a YAML file"
-    text = text_of("experiment file", name, advice, ExperimentError, LARGEST_TEXT)
+    text = read_text_file("experiment file", name, advice, ExperimentError, LARGEST_TEXT)
     return parse_experiment(text, name, overrides)
 
 
@@ -54,15 +54,15 @@ def parse_experiment(text: str, file: str, overrides: Settings = ()) -> Experime
     ExperimentError
         If the experiment is not valid; the message names file, line and key.
     """
-    document = read(text, file)
-    experiment = _validated(document, text)
+    document = read_document(text, file)
+    experiment = _validate(document, text)
     if overrides:
         document = apply(document, experiment, overrides)
-        experiment = _validated(document, document.text())
+        experiment = _validate(document, document.text())
     return experiment
 
 
-def _validated(document: Document, text: str) -> Experiment:
+def _validate(document: Document, text: str) -> Experiment:
     content, place = document.content, document.place
     for key in content:
         if key not in _FILE_KEYS:
@@ -71,7 +71,7 @@ def _validated(document: Document, text: str) -> Experiment:
     try:
         return Experiment(**named, text=text, digest=digest(canonical(named)), place=place)
     except ValidationError as error:
-        location, problem = explained(error, _MODELS)
+        location, problem = explain_error(error, _MODELS)
         if location == ("name",) and "name" not in content:
             problem += "; it is that of the file: rename it, or give 'name:' in it"
         path: KeyPath = ()

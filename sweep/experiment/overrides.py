@@ -15,8 +15,8 @@ import workloads
 from solvers.errors import SolverError
 from solvers.problem.neighbours import as_neighbours
 from sweep.errors import ExperimentError
-from sweep.experiment.canonical import Scalar, label, values_of
-from sweep.experiment.document import Document, KeyPath, parsed
+from sweep.experiment.canonical import Scalar, label, list_values
+from sweep.experiment.document import Document, KeyPath, parse_yaml
 from sweep.experiment.schema import Block, ComparisonTable, Entry, Experiment
 from sweep.experiment.variables import BUDGETS, OF_REFERENCE
 from workloads.parameters import nearest
@@ -41,13 +41,13 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
         If a setting has no ``=``, or its values cannot be read.
     """
     if isinstance(settings, Mapping):
-        given = {key: _plain(value, key) for key, value in settings.items()}
+        given = {key: _make_plain(value, key) for key, value in settings.items()}
         return {key: value if isinstance(value, list) else [value] for key, value in given.items()}
     found: dict[str, list[Any]] = {}
     for setting in [settings] if isinstance(settings, str) else settings:
         key, equals, text = setting.partition("=")
         try:
-            values, _ = parsed(f"[{text}]")
+            values, _ = parse_yaml(f"[{text}]")
         except ExperimentError:
             raise ExperimentError(f"--set {setting}: {text!r} is not a list of values") from None
         if not equals or not key.strip() or not values:
@@ -56,7 +56,7 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
     return found
 
 
-def _plain(value: Any, key: str) -> Any:
+def _make_plain(value: Any, key: str) -> Any:
     """Convert a Python value, such as a numpy array, to the types of a YAML file."""
     try:
         return json.loads(json.dumps(value, default=methodcaller("tolist"), allow_nan=False))
@@ -97,7 +97,7 @@ class _Home:
 
 def keys(experiment: Experiment) -> list[str]:
     """Return the keys that settings can change in an experiment."""
-    owned = (known for block in experiment.blocks for _, known in _owners(block))
+    owned = (known for block in experiment.blocks for _, known in _list_owners(block))
     return sorted({*_WHOLE, *_SINGLE, *_BLOCK}.union(*owned))
 
 
@@ -127,13 +127,13 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
         source = f"--set {key}={','.join(map(str, values))}"
         if key in (*_SINGLE, "replicates") and len(values) != 1:
             raise ExperimentError(f"{source}: expected one value")
-        homes = list(_homes(experiment, key))
+        homes = list(_find_homes(experiment, key))
         if not homes:
             near = nearest(key, keys(experiment))
             raise ExperimentError(f"{source}: no block takes {key!r}; {near}")
         if key == "reference" and values[0] != experiment.reference:
             for kind in content.keys() & {*_TABLES, "claims"}:
-                content[kind] = [one for one in content[kind] if _is_of(one, values[0])]
+                content[kind] = [one for one in content[kind] if _refers_to(one, values[0])]
         elif key != "seed":  # published numbers on random problems come from other seeds
             _pin(content, homes)
         for home in homes:
@@ -142,7 +142,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
                     content[key] = values[0] if key in _SINGLE else values
                 case (_, int(at), _):
                     entry, block = content["blocks"][at], experiment.blocks[at]
-                    entry[key] = _block_value(entry, block, key, values)
+                    entry[key] = _replace_block_value(entry, block, key, values)
                 case (_, int(at), str(part), _):
                     _set_parameter(content["blocks"][at], part, key, values, source)
             length = len(home.path)  # the setting replaces all values at and below the path
@@ -151,7 +151,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
     return Document(content, replace(document.place, written=written))
 
 
-def _homes(experiment: Experiment, key: str) -> Iterator[_Home]:
+def _find_homes(experiment: Experiment, key: str) -> Iterator[_Home]:
     """Yield the values of the experiment that a setting with this key replaces."""
     is_option = any(key in block.options for block in experiment.blocks)
     if key in _SINGLE or (key in _WHOLE and not is_option):
@@ -163,14 +163,14 @@ def _homes(experiment: Experiment, key: str) -> Iterator[_Home]:
             labels = [entry.shown for entry in entries]
             if key == "neighbours":
                 with suppress(SolverError):  # an invalid relation is about to be replaced
-                    labels = [as_neighbours(entry).title for entry in _many(block.neighbours)]
+                    labels = [as_neighbours(entry).title for entry in _list_all(block.neighbours)]
             yield _Home(("blocks", at, key), key, labels, block.group)
         coordinate = key
-        for part, parameters in _owners(block):
+        for part, parameters in _list_owners(block):
             if key in parameters:
                 entry, parameter = getattr(block, part), parameters[key]
                 given = entry.params if isinstance(entry, Entry) else entry
-                values, _ = values_of(
+                values, _ = list_values(
                     parameter, given.get(key, getattr(parameter, "default", None))
                 )
                 known = [one for one in map(label, values) if isinstance(one, Scalar)]
@@ -178,7 +178,9 @@ def _homes(experiment: Experiment, key: str) -> Iterator[_Home]:
                 coordinate = f"{part}_{key}"
 
 
-def _block_value(written: Mapping[str, Any], block: Block, key: str, values: list[Any]) -> Any:
+def _replace_block_value(
+    written: Mapping[str, Any], block: Block, key: str, values: list[Any]
+) -> Any:
     """Return the new value of a block's key.
 
     If the block already lists an entry with one of the new names, that entry keeps its parameters.
@@ -186,7 +188,7 @@ def _block_value(written: Mapping[str, Any], block: Block, key: str, values: lis
     if key == "replicates":
         return values[0]
     entries: dict[str, Any] = {"mechanism": block.mechanism, "targets": block.rules}
-    known = zip(_many(written.get(key, ())), entries.get(key, ()), strict=False)
+    known = zip(_list_all(written.get(key, ())), entries.get(key, ()), strict=False)
     labelled = [(raw, (entry.shown, entry.name)) for raw, entry in known]
     chosen: list[Any] = []
     for value in values:
@@ -225,7 +227,7 @@ def _set_parameter(
         holder[name] = [listed[row] for row in rows]
 
 
-def _owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | None]]]:
+def _list_owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | None]]]:
     """Return the keys of a block that contain parameters, each with its settable parameters."""
     found: list[tuple[str, Mapping[str, inspect.Parameter | None]]] = []
     families, rules = workloads.families(), workloads.targets.RULES
@@ -263,7 +265,7 @@ def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:
         content[kind] = kept
 
 
-def _is_of(statement: Mapping[str, Any], reference: Any) -> bool:
+def _refers_to(statement: Mapping[str, Any], reference: Any) -> bool:
     """Whether a table or claim can be compared with ratios to the mechanism ``reference``."""
     if statement.get("variable") not in OF_REFERENCE or "over" in statement:
         return True
@@ -271,5 +273,5 @@ def _is_of(statement: Mapping[str, Any], reference: Any) -> bool:
     return is_table and reference in ComparisonTable.model_validate(statement).references
 
 
-def _many(written: Any) -> Sequence[Any]:
+def _list_all(written: Any) -> Sequence[Any]:
     return written if isinstance(written, list | tuple) else (written,)

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from sweep.experiment.canonical import Scalar, label, rounded, values_of
+from sweep.experiment.canonical import Scalar, label, list_values, round_value
 from sweep.experiment.document import Place
 from workloads import conditions
 from workloads.parameters import repeated
@@ -89,12 +89,12 @@ OneOrMany = Annotated[
 _NOT_EMPTY = Field(min_length=1)
 
 
-def _readable(where: str) -> str:
+def _check_condition(where: str) -> str:
     conditions.parse(where)
     return where
 
 
-Where = Annotated[str, AfterValidator(_readable)]
+Where = Annotated[str, AfterValidator(_check_condition)]
 
 
 class Block(_Strict):
@@ -238,7 +238,7 @@ class ComparisonTable(_Strict):
     @property
     def decimals(self) -> int:
         """Largest number of decimal places among the table's numbers."""
-        return max((decimals_of(number) for _, number in self.points()), default=0)
+        return max((count_decimals(number) for _, number in self.points()), default=0)
 
     @property
     def references(self) -> list[Scalar]:
@@ -310,31 +310,31 @@ class Claim(_Strict):
         return self
 
 
-def decimals_of(number: float) -> int:
+def count_decimals(number: float) -> int:
     """Return the number of decimal places of a number, without trailing zeros."""
     return len(np.format_float_positional(number, trim="-").partition(".")[2])
 
 
-def _named_apart(figures: tuple[Figure, ...]) -> tuple[Figure, ...]:
+def _check_names(figures: tuple[Figure, ...]) -> tuple[Figure, ...]:
     if twice := repeated(figure.name for figure in figures if figure.name):
         raise ValueError(f"two figures are called {twice!r}; rename one")
     return figures
 
 
-def _distinct(values: tuple[float, ...]) -> tuple[float, ...]:
+def _check_distinct(values: tuple[float, ...]) -> tuple[float, ...]:
     if len(set(values)) < len(values):
         raise ValueError("holds a value twice; write each value once")
     return values
 
 
-def _none_or_several(draws: int) -> int:
+def _check_draws(draws: int) -> int:
     if draws == 1:
         raise ValueError("one draw has no variance; expected 0 or at least 2")
     return draws
 
 
-Delta = Annotated[float, Field(gt=0, lt=1), AfterValidator(rounded)]
-Epsilon = Annotated[float, Field(gt=0), AfterValidator(rounded)]
+Delta = Annotated[float, Field(gt=0, lt=1), AfterValidator(round_value)]
+Epsilon = Annotated[float, Field(gt=0), AfterValidator(round_value)]
 Kept = Literal[
     "query_variances", "privacy_profile", "covariance", "noise_matrix", "density", "prior", "trace"
 ]
@@ -394,19 +394,19 @@ class Experiment(_Strict):
     text: str
     digest: str
     place: Place = Field(repr=False)
-    delta: Annotated[OneOrMany[Delta], AfterValidator(_distinct), _NOT_EMPTY] = (1e-5, 1e-9)
-    epsilon: Annotated[OneOrMany[Epsilon], AfterValidator(_distinct)] = ()
+    delta: Annotated[OneOrMany[Delta], AfterValidator(_check_distinct), _NOT_EMPTY] = (1e-5, 1e-9)
+    epsilon: Annotated[OneOrMany[Epsilon], AfterValidator(_check_distinct)] = ()
     reference: str = "optimal"
     keep: OneOrMany[Kept] = ()
     show: OneOrMany[str] = ()
     time_limit: Annotated[float, Field(ge=0)] | None = None
-    simulate: Annotated[int, Field(ge=0), AfterValidator(_none_or_several)] = 0
+    simulate: Annotated[int, Field(ge=0), AfterValidator(_check_draws)] = 0
     warm_start: str | None = None
     blocks: Annotated[Many[Block], _NOT_EMPTY]
     published: Many[ComparisonTable] = ()
     closed_form: Many[ComparisonTable] = ()
     claims: Many[Claim] = ()
-    figures: Annotated[Many[Figure], AfterValidator(_named_apart)] = ()
+    figures: Annotated[Many[Figure], AfterValidator(_check_names)] = ()
     quick: OneOrMany[str] = ()
     scorecard: bool = True
 
@@ -414,7 +414,7 @@ class Experiment(_Strict):
         lines = [f"Experiment {self.name}: {self.title}".rstrip(": ")]
         for block in self.blocks[:_SHOWN_BLOCKS]:
             written = block.workload.params.items()
-            params = (f"{name}={label(values_of(None, value)[0])}" for name, value in written)
+            params = (f"{name}={label(list_values(None, value)[0])}" for name, value in written)
             repeated = f", {block.replicates} replicates" if block.replicates > 1 else ""
             mechanisms = ", ".join(mechanism.shown for mechanism in block.mechanism)
             lines.append(f"{' '.join([block.workload.name, *params])}{repeated}: {mechanisms}")

@@ -90,7 +90,7 @@ BUDGETS: Mapping[str, tuple[str, ...]] = {
 """The variables that depend on the budget, each with its budget coordinates: ε, δ or both."""
 
 
-def described(name: str) -> dict[str, str]:
+def describe(name: str) -> dict[str, str]:
     """Return the attributes ``long_name`` and ``units`` of a variable or coordinate.
 
     The ``long_name`` of an unknown variable is its name, with spaces in place of underscores. A

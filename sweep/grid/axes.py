@@ -19,7 +19,7 @@ import workloads
 from solvers.errors import SolverError
 from solvers.mechanism import Mechanism
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours, as_neighbours
-from sweep.experiment.canonical import Scalar, Spec, label, rounded, values_of
+from sweep.experiment.canonical import Scalar, Spec, label, list_values, round_value
 from sweep.experiment.document import Place
 from sweep.experiment.files import as_file
 from sweep.experiment.schema import Block, Entry
@@ -77,13 +77,13 @@ def read_parameters(
         here, parameter = place / name, known.get(name)
         if parameter is None:
             raise here.error(f"{owner} does not take {name!r}; {nearest(name, known)}")
-        values, is_axis = values_of(parameter, value)
+        values, is_axis = list_values(parameter, value)
         if not values:
             raise here.error("this axis has no values; expected at least one")
         with errors_at(here):
             for item in values:
                 bind(owner, {name: parameter}, {name: item})
-            canonical = [normalised(item, parameter.annotation) for item in values]
+            canonical = [normalise(item, parameter.annotation) for item in values]
         written[name] = Written(canonical, is_axis)
     return written
 
@@ -116,11 +116,11 @@ def find_recipe(
     written = read_parameters(owner, known, entry.params, place)
     with errors_at(place):
         bound = bind(owner, known, {name: one.values[0] for name, one in written.items()})
-        params = {name: normalised(value, known[name].annotation) for name, value in bound.items()}
+        params = {name: normalise(value, known[name].annotation) for name, value in bound.items()}
     return Named(recipe, written, params)
 
 
-def normalised(value: Any, expected: Any) -> Any:
+def normalise(value: Any, expected: Any) -> Any:
     """Return the canonical form of a value that has the type ``expected``.
 
     Floats are rounded to 12 significant digits, tuples become lists, and 1 becomes 1.0 if the type
@@ -129,18 +129,18 @@ def normalised(value: Any, expected: Any) -> Any:
     """
     known = alternatives(expected)
     if isinstance(value, Mapping):
-        return {name: normalised(item, _inside(known, dict)) for name, item in value.items()}
+        return {name: normalise(item, _find_item_type(known, dict)) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [normalised(item, _inside(known, list)) for item in value]
+        return [normalise(item, _find_item_type(known, list)) for item in value]
     if isinstance(value, str):
         return as_file(value, known)
     whole = isinstance(value, int) and (int in known or float not in known)
     if whole or isinstance(value, bool) or not isinstance(value, int | float):
         return value
-    return rounded(value)
+    return round_value(value)
 
 
-def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
+def _find_item_type(alternatives: tuple[Any, ...], kind: type) -> Any:
     """Return the item type of the first list among some types, or the value type of the first dict.
 
     ``kind`` is ``list`` or ``dict``. If no type in ``alternatives`` is of this kind, return Any.
@@ -149,7 +149,7 @@ def _inside(alternatives: tuple[Any, ...], kind: type) -> Any:
     return inner[0][-1] if inner else Any
 
 
-def available(entry: Entry) -> bool:
+def is_available(entry: Entry) -> bool:
     """Return whether a mechanism entry is used.
 
     An entry with ``when: available`` is left out if its mechanism or its preset does not exist.
@@ -183,7 +183,7 @@ def find_candidates(block: Block, kind: Kind, place: Place) -> list[Candidate]:
     """Return the block's mechanisms that are available; refuse unknown names."""
     candidates = []
     for number, entry in enumerate(block.mechanism):
-        if available(entry):
+        if is_available(entry):
             here = place / "mechanism" / number
             with errors_at(here / "name"):
                 candidates.append(Candidate(here, entry, solvers.mechanism.find(entry.name, kind)))
@@ -193,7 +193,7 @@ def find_candidates(block: Block, kind: Kind, place: Place) -> list[Candidate]:
 def _specify(mechanism: Mechanism, kind: Kind, shown: str = "") -> Spec:
     """Return a `Spec` of a mechanism that has the label ``shown`` and a value for every option."""
     options, known = mechanism.options, mechanism.params(kind)
-    params = {name: normalised(options[name], known[name].annotation) for name in known}
+    params = {name: normalise(options[name], known[name].annotation) for name in known}
     return Spec(mechanism.name, params, shown)
 
 

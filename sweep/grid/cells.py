@@ -12,7 +12,7 @@ import workloads
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Scalar, Spec, canonical, digest
 from sweep.experiment.document import Place
-from sweep.experiment.files import identity
+from sweep.experiment.files import identify
 from sweep.store.keys import KEY, KeyIndex, Keys
 from workloads.family import Kind
 
@@ -103,7 +103,7 @@ class Cell:
             (self.mechanism, "options", None),
             (self.solved, "options", None),
         ):
-            params = identity(spec.params)
+            params = identify(spec.params)
             if seed and "seed" in params:
                 params["seed"] = seed
             text = canonical({"name": spec.name, key: params})

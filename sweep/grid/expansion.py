@@ -15,7 +15,7 @@ from sweep.experiment.document import Place
 from sweep.experiment.schema import SIZES, Claim, ComparisonTable, Entry, Experiment, Figure
 from sweep.grid.axes import errors_at, expand_block
 from sweep.grid.cells import REPLICATE
-from sweep.grid.grids import Grid, coordinates, merge_blocks
+from sweep.grid.grids import Grid, list_labels, merge_blocks
 from workloads import QueryGraph, Workload, user_code
 from workloads.parameters import nearest
 
@@ -91,14 +91,14 @@ def refuse_code(experiment: Experiment) -> None:
     ExperimentError
         If the experiment names a function; the message names file, line and key.
     """
-    for place, role, entry in code_entries(experiment):
+    for place, role, entry in find_code_entries(experiment):
         raise (place / "function").error(
             f"{role} {entry.name!r} calls {entry.params.get('function')}, code that may do "
             "anything; if you trust it, pass --allow-code (in Python allow_code=True)"
         )
 
 
-def code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, Entry]]:
+def find_code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, Entry]]:
     """Yield the workloads and mechanisms that call a user's function.
 
     Each item has the entry's location, its role (``"workload"`` or ``"mechanism"``) and the entry
@@ -195,7 +195,7 @@ def _check_statement(
     If ``--set`` has changed the experiment, labels are not checked: tables and claims name the
     paper's sizes, some of which ``--set`` may have removed.
     """
-    group, groups = statement.group, {grid.group: coordinates(experiment, grid) for grid in grids}
+    group, groups = statement.group, {grid.group: list_labels(experiment, grid) for grid in grids}
     settings = dict.fromkeys(at for at in place.written.values() if at.startswith("--set"))
     if isinstance(statement, Claim) and statement.unjudged:
         return
@@ -205,7 +205,7 @@ def _check_statement(
         hint = nearest(str(group), sorted(groups))
         raise (place / "group").error(f"no group is called {group!r}; {hint}")
     known = ChainMap(*([groups[group]] if group else groups.values()))
-    for path, axis, labels in _named(statement):
+    for path, axis, labels in _find_named(statement):
         here = reduce(truediv, path, place)
         if axis not in known:
             after = " ".join([" after", *settings]) if settings else ""
@@ -217,7 +217,7 @@ def _check_statement(
                 raise here.error(f"{axis} is never {label!r}; {hint}")
 
 
-def _named(
+def _find_named(
     statement: Figure | ComparisonTable | Claim,
 ) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
     """Yield each coordinate that a statement names, with the keys that lead to it and its labels.

@@ -70,7 +70,7 @@ class Grid:
         return "; ".join(dict.fromkeys(titles))
 
 
-def positions_of(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
+def locate_cells(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
     """Return the index of every cell in the flattened product of the axes."""
     place = np.zeros(len(cells), dtype=np.int64)
     for axis in axes:
@@ -84,7 +84,7 @@ def positions_of(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
     return place
 
 
-def coordinates(experiment: Experiment, grid: Grid) -> dict[str, Sequence[Scalar]]:
+def list_labels(experiment: Experiment, grid: Grid) -> dict[str, Sequence[Scalar]]:
     """Return all coordinates of a group's dataset, including ε and δ, each with its labels."""
     labels: dict[str, Sequence[Scalar]] = {
         "epsilon": experiment.epsilon,
@@ -96,7 +96,7 @@ def coordinates(experiment: Experiment, grid: Grid) -> dict[str, Sequence[Scalar
     return labels
 
 
-def distinct(grids: Sequence[Grid]) -> Cells:
+def unite_cells(grids: Sequence[Grid]) -> Cells:
     """Return the distinct cells of all grids, in order of first occurrence.
 
     If several grids contain the same cell, the last grid's copy is returned.
@@ -149,7 +149,9 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
     listed = [axis for part in parts if len(part.cells) for axis in part.axes]
     columns: dict[str, list[Scalar]] = {}
     for name in dict.fromkeys(name for cell in cells.families for name in cell.coords):
-        labels = [c.coords[name] if name in c.coords else _default(name, c) for c in cells.families]
+        labels = [
+            c.coords[name] if name in c.coords else _find_default(name, c) for c in cells.families
+        ]
         kinds = {type(label) for label in labels}
         if len(kinds) > 1:  # labels of one coordinate have one type
             one = float if kinds == {int, float} else str
@@ -189,15 +191,15 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
     ]
     scalars = {n: v[0] for n, v in columns.items() if n not in shared and n not in companions}
     laid = Cells(families, cells.family, cells.replicate)
-    return Grid(group, tuple(axes), scalars, _distinct(laid, axes))
+    return Grid(group, tuple(axes), scalars, _drop_repeated(laid, axes))
 
 
-def _distinct(cells: Cells, axes: Sequence[Axis]) -> Cells:
+def _drop_repeated(cells: Cells, axes: Sequence[Axis]) -> Cells:
     """Remove repeated cells.
 
     Raise ExperimentError if two different cells lie at one point, or one cell lies at two points.
     """
-    positions = positions_of(cells, axes)
+    positions = locate_cells(cells, axes)
     if cells.families_differ and np.diff(np.sort(positions)).all():
         return cells
     by_position: dict[int, int] = {}
@@ -208,19 +210,20 @@ def _distinct(cells: Cells, axes: Sequence[Axis]) -> Cells:
         if cells.ids[known] != id_:
             raise cell.place.error(
                 f"another block of group {cell.group!r} has a different cell at "
-                f"{_shown(cells[number].coords)}; give one of them another group or its own label"
+                f"{_describe_point(cells[number].coords)}; give one of them another group or its "
+                "own label"
             )
         twin = by_id.setdefault(id_, number)
         if positions[twin] != position:
             raise cell.place.error(
-                f"{_shown(cells[twin].coords)} and {_shown(cells[number].coords)} are the same "
-                "cell; leave one of them out"
+                f"{_describe_point(cells[twin].coords)} and "
+                f"{_describe_point(cells[number].coords)} are the same cell; leave one of them out"
             )
         by_position[position] = number
     return cells.take(list(by_position.values()))
 
 
-def _default(name: str, cell: Cell) -> Scalar:
+def _find_default(name: str, cell: Cell) -> Scalar:
     """Return a cell's label along a coordinate that its block does not set."""
     if name == "neighbours":
         return cell.neighbours.title
@@ -234,5 +237,5 @@ def _default(name: str, cell: Cell) -> Scalar:
     )
 
 
-def _shown(coords: Mapping[str, Scalar]) -> str:
+def _describe_point(coords: Mapping[str, Scalar]) -> str:
     return ", ".join(f"{name}={value}" for name, value in coords.items())

@@ -52,7 +52,7 @@ CALIBRATION_FILE = Path(__file__).with_name("calibration.json")
 
 
 @cache
-def calibration() -> Mapping[str, float]:
+def read_calibration() -> Mapping[str, float]:
     """Return the ratio of measured to declared CPU seconds of a solve, by mechanism.
 
     Declared work is converted to seconds at the speed of matrix products. Mechanisms that were
@@ -99,7 +99,7 @@ class Costs:
                     self._last = workload, build_workload(cell.workload)
             if (built := self._last[1]) is not None:
                 self.shapes[workload] = built.shape
-            self._works[key] = _work(mechanism, built, cell.neighbours)
+            self._works[key] = _estimate_work(mechanism, built, cell.neighbours)
         work, own = self._works[key], mechanism.params.get("time_limit")
         limit: float | None = self.time_limit if own is None else own
         seconds = work.flops * SECONDS_PER_FLOP
@@ -108,7 +108,9 @@ class Costs:
         return Cost(min(_OVERHEAD_SECONDS + seconds, _LONGEST_SECONDS), work.bytes, limit)
 
 
-def _work(mechanism: Spec, workload: Workload | QueryGraph | None, neighbours: Neighbours) -> Work:
+def _estimate_work(
+    mechanism: Spec, workload: Workload | QueryGraph | None, neighbours: Neighbours
+) -> Work:
     if workload is None:
         return Work(flops=math.inf, bytes=0.0)
     try:
@@ -117,7 +119,7 @@ def _work(mechanism: Spec, workload: Workload | QueryGraph | None, neighbours: N
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)
     known = solvers.all_mechanisms()[mechanism.name]
-    flops = declared.flops * calibration().get(mechanism.name, 1.0)
+    flops = declared.flops * read_calibration().get(mechanism.name, 1.0)
     if refused:
         flops = _REFUSED_FLOPS
     elif known.foreign or known.runs_code:

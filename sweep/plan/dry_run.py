@@ -10,7 +10,7 @@ import numpy as np
 
 from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand
-from sweep.grid.grids import distinct
+from sweep.grid.grids import unite_cells
 from sweep.plan import solves, tasks
 from sweep.plan.costs import SECONDS_PER_FLOP, Costs
 from sweep.plan.stored import StoredExperiment, counted, solved_by_other_code, unfinished
@@ -94,18 +94,18 @@ def plan(
         If the folder exists but is not a store, or belongs to another experiment.
     """
     grids = expand(experiment, allow_code=allow_code)
-    cells = distinct(grids)
+    cells = unite_cells(grids)
     ledger, costs = Ledger(), Costs(experiment.time_limit)
     if store is not None and occupied(place := location(store)):
         stored = StoredExperiment(experiment, grids, open_(place))
         stored.check_kinship()
         ledger = Journal(stored.store.journal).refresh()
     todo = unfinished(cells, ledger)
-    reused = [record.cell.encode() for record in solves.reusable(todo, ledger)]
+    reused = [record.cell.encode() for record in solves.reuse_records(todo, ledger)]
     remaining = todo.take(~np.isin(todo.ids, reused))
-    solving = solves.needed(remaining, ledger, costs, experiment.warm_start)
-    proving = solves.bounds_needed(cells, ledger, costs)
-    planned = tasks.packed(solving + proving, "plan")
+    solving = solves.list_solves(remaining, ledger, costs, experiment.warm_start)
+    proving = solves.list_proofs(cells, ledger, costs)
+    planned = tasks.pack_tasks(solving + proving, "plan")
     for cell in cells.used:
         costs.of(cell.solved, cell)  # also records the shape of its workload
     sizes = costs.shapes or {"none": (0, 0)}
@@ -113,7 +113,7 @@ def plan(
     at_once, seconds = workers or os.cpu_count() or 1, 0.0
     if lengths := planned.seconds:
         least = max(max(lengths), sum(lengths) / at_once)  # the longest tasks come first
-        seconds = _START_SECONDS + least * seconds_per_flop() / SECONDS_PER_FLOP
+        seconds = _START_SECONDS + least * measure_seconds_per_flop() / SECONDS_PER_FLOP
     return Plan(
         groups={grid.group: {axis.name: len(axis.values) for axis in grid.axes} for grid in grids},
         cells=len(cells),
@@ -139,7 +139,7 @@ def plan(
     )
 
 
-def seconds_per_flop() -> float:
+def measure_seconds_per_flop() -> float:
     """Measure the seconds per floating-point operation of a matrix product on one processor."""
     from threadpoolctl import threadpool_limits
 

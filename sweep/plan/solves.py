@@ -23,7 +23,7 @@ from sweep.store.records import CellRecord, Status
 _KEPT_FAMILIES = 1024
 
 
-def needed(
+def list_solves(
     cells: Cells,
     ledger: Ledger,
     costs: Costs,
@@ -48,7 +48,7 @@ def needed(
     if along is None:
         chains = np.broadcast_to(np.array(b"", KEY), len(firsts))
     else:
-        chains = np.array([_chain(cell, along) for cell in firsts], KEY)
+        chains = np.array([_name_chain(cell, along) for cell in firsts], KEY)
 
     @lru_cache(_KEPT_FAMILIES)
     def shared(family: int) -> tuple[Cost, str]:
@@ -86,7 +86,7 @@ def needed(
     return Solves(seconds, lambda: firsts.keys("workload"), chains, solve)
 
 
-def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
+def reuse_records(cells: Cells, ledger: Ledger) -> list[CellRecord]:
     """Return records for the cells whose solve the current code has already done for another cell.
 
     There is no such record for a cell with simulated noise.
@@ -101,7 +101,7 @@ def reusable(cells: Cells, ledger: Ledger) -> list[CellRecord]:
     ]
 
 
-def _chain(cell: Cell, along: str) -> str:
+def _name_chain(cell: Cell, along: str) -> str:
     """Return the ``chain`` of a cell's solve along an axis; empty if the solve is independent."""
     mechanism = solvers.all_mechanisms()[cell.solved.name]
     if along not in cell.coords or "start" not in mechanism.params():
@@ -110,7 +110,7 @@ def _chain(cell: Cell, along: str) -> str:
     return digest(canonical([cell.group, others]))
 
 
-def bounds_needed(
+def list_proofs(
     cells: Cells, ledger: Ledger, costs: Costs, again: Collection[str] = ()
 ) -> list[Solve]:
     """Return solves that prove the missing lower bounds, and new bounds for problems in ``again``.

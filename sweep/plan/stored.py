@@ -11,10 +11,10 @@ import solvers
 from sweep.errors import ExperimentError, StoreError, UnknownNameError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
-from sweep.grid.axes import available
+from sweep.grid.axes import is_available
 from sweep.grid.cells import Cell, Cells
 from sweep.grid.expansion import lay_out
-from sweep.grid.grids import Grid, distinct
+from sweep.grid.grids import Grid, unite_cells
 from sweep.store import code
 from sweep.store.folder import Store, open_
 from sweep.store.journal import Journal
@@ -35,7 +35,7 @@ class StoredExperiment:
     @cached_property
     def cells(self) -> Cells:
         """The cells of all grids."""
-        return distinct(self.grids)
+        return unite_cells(self.grids)
 
     def label(self, cell: str) -> str:
         """Return the labels of the cell with this id, as text."""
@@ -153,7 +153,7 @@ def of_store(store: str | Path | Location) -> StoredExperiment:
             f"{str(opened.path / 'experiment.yaml')!r} is damaged ({error}); restore the file"
         ) from None
     entries = (entry for block in experiment.blocks for entry in block.mechanism)
-    named = dict.fromkeys(entry.name for entry in entries if available(entry))
+    named = dict.fromkeys(entry.name for entry in entries if is_available(entry))
     # unknown mechanisms were given in Python, or by a plug-in that is missing here
     if unknown := [name for name in named if name not in solvers.all_mechanisms()]:
         raise UnknownNameError(

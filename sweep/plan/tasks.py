@@ -206,7 +206,7 @@ class Tasks:
         return Task(f"{self.prefix}-{number:06d}", solves)
 
 
-def packed(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
+def pack_tasks(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
     """Pack solves into tasks; the longest tasks come first.
 
     An expensive solve is a task of its own, and a chain is one task, in the chain's order. Cheap

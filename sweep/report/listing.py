@@ -11,7 +11,7 @@ from rich.text import Text
 import solvers
 import workloads
 from sweep.errors import SweepError
-from sweep.experiment.files import experiments
+from sweep.experiment.files import list_experiments
 from workloads.parameters import describe, nearest
 
 Entry = Mapping[str, Any]
@@ -52,7 +52,7 @@ def _describe(
 LISTINGS: Mapping[str, Callable[[], list[Entry]]] = {
     "experiments": lambda: [
         {"name": name, "summary": title, "source": "", "params": [], "presets": []}
-        for name, title in experiments().items()
+        for name, title in list_experiments().items()
     ],
     "workloads": lambda: [_describe(f, f.params) for f in workloads.families().values()],
     "targets": lambda: [_describe(r, r.params) for r in workloads.targets.RULES.values()],

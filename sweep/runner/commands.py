@@ -13,7 +13,7 @@ from sweep import events
 from sweep.errors import ClusterError, ExperimentError, SweepError
 from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Experiment
-from sweep.grid.expansion import code_entries, expand, refuse_code
+from sweep.grid.expansion import expand, find_code_entries, refuse_code
 from sweep.plan import solves, tasks
 from sweep.plan.stored import (
     StoredExperiment,
@@ -109,7 +109,7 @@ def run(
         with open_session(stored, listen) as session:
             ledger = session.ledger
             todo = unfinished(stored.cells, ledger)
-            if records := solves.reusable(todo, ledger):
+            if records := solves.reuse_records(todo, ledger):
                 session.write(f"{session.run}-reused", records)
                 todo = unfinished(todo, ledger)
             deadly = ledger.deadly(ledger.rows(todo.ids))
@@ -221,7 +221,7 @@ def _modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]
     ``__main__`` is left out.
     """
     found = set[str]()
-    for _, _, entry in code_entries(experiment):
+    for _, _, entry in find_code_entries(experiment):
         written = entry.params.get("function") or []
         for function in written if isinstance(written, list) else [written]:
             found.add(str(function).partition(":")[0])
@@ -285,7 +285,7 @@ def solve(
             session.emit(events.Warned(open_to))
         checks.check_workers(ready, worker_store, _modules(session.stored.experiment, mechanisms))
         workforce.look()
-        planned = tasks.packed(work, session.run, sum(workforce.threads))
+        planned = tasks.pack_tasks(work, session.run, sum(workforce.threads))
         check_interrupts = stack.enter_context(signals.deferred_interrupt())
 
         def tick() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from sweep import events
 from sweep.errors import ExperimentError, StoreError, SweepError
-from sweep.experiment.document import read
+from sweep.experiment.document import read_document
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import lay_out
 from sweep.plan.stored import StoredExperiment, of_store, unfinished
@@ -97,7 +97,7 @@ def _joined(whole: StoredExperiment, part: StoredExperiment) -> StoredExperiment
     if (whole.cells.index.positions(part.cells.ids) >= 0).all():
         return whole
     file = f"{whole.experiment.name}.yaml"
-    document, added = (read(stored.experiment.text, file) for stored in (whole, part))
+    document, added = (read_document(stored.experiment.text, file) for stored in (whole, part))
     blocks = document.content["blocks"]
     blocks += [block for block in added.content["blocks"] if block not in blocks]
     experiment = parse_experiment(document.text(), file)

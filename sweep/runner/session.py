@@ -135,8 +135,8 @@ class Session:
         """
         stored, ledger = self.stored, self.ledger
         costs = Costs(stored.experiment.time_limit)
-        solving = solves.needed(cells, ledger, costs, stored.experiment.warm_start)
-        proving = solves.bounds_needed(stored.cells, ledger, costs, again)
+        solving = solves.list_solves(cells, ledger, costs, stored.experiment.warm_start)
+        proving = solves.list_proofs(stored.cells, ledger, costs, again)
         work = solving + proving
         self.meter = ProgressMeter(
             float(work.seconds.sum()), len(cells), stored.label, self.began, self.emit

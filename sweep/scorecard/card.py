@@ -17,12 +17,12 @@ from sweep.dataset.pivots import label_text
 from sweep.dataset.reading import LARGE_TEXTS, open_dataset
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.files import experiments, text_of
+from sweep.experiment.files import list_experiments, read_text_file
 from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Claim, Experiment
 from sweep.grid.cells import REPLICATE
 from sweep.grid.expansion import lay_out
-from sweep.grid.grids import Grid, distinct
+from sweep.grid.grids import Grid, unite_cells
 from sweep.plan.stored import counted
 from sweep.runner import commands
 from sweep.runner.selection import STALE
@@ -69,14 +69,16 @@ class Scorecard(BaseModel):
     numbers: tuple[Compared, ...]
     claims: tuple[ClaimRow, ...]
 
-    def of(self, *experiments: str) -> "Scorecard":
+    def of(self, *list_experiments: str) -> "Scorecard":
         """Return the scorecard's rows on these experiments, in this order."""
-        return take(dict.fromkeys(experiments, self))
+        return take(dict.fromkeys(list_experiments, self))
 
     def updated(self, newer: "Scorecard") -> "Scorecard":
         """Return a copy in which the rows of ``newer`` replace all rows on the same experiments."""
         replaced = {run.experiment for run in newer.runs}
-        order = dict.fromkeys([*experiments(), *(run.experiment for run in self.runs), *replaced])
+        order = dict.fromkeys(
+            [*list_experiments(), *(run.experiment for run in self.runs), *replaced]
+        )
         return take({name: newer if name in replaced else self for name in order})
 
     @property
@@ -100,7 +102,7 @@ def read(path: Path) -> Scorecard:
     """
     advice = "give a FILE.json of 'sweep scorecard --output'"
     try:
-        return Scorecard.model_validate_json(text_of("scorecard", path, advice))
+        return Scorecard.model_validate_json(read_text_file("scorecard", path, advice))
     except ValidationError as error:
         raise SweepError(f"{str(path)!r} is not a scorecard of this version; {advice}") from error
 
@@ -110,7 +112,7 @@ def load_judged(names: Sequence[str]) -> dict[str, Experiment]:
 
     If there are no names, load the shipped experiments that the scorecard judges.
     """
-    found = {name: load_experiment(name) for name in names or experiments()}
+    found = {name: load_experiment(name) for name in names or list_experiments()}
     return {n: one for n, one in found.items() if names or (one.scorecard and one.is_compared)}
 
 
@@ -173,7 +175,7 @@ def _score(experiment: Experiment, stores: Path) -> Scorecard:
         run = replace(
             run,
             run_at=_describe_run(grids, groups),
-            statuses=counted(np.intersect1d(distinct(grids).ids, store.cells), ledger),
+            statuses=counted(np.intersect1d(unite_cells(grids).ids, store.cells), ledger),
             revision=attributes.get("git_revision", ""),
             machine=attributes.get("cpu_model", ""),
         )

@@ -22,7 +22,7 @@ from pydantic.dataclasses import dataclass
 
 from sweep.dataset import frames
 from sweep.experiment.canonical import Scalar
-from sweep.experiment.schema import ComparisonTable, decimals_of
+from sweep.experiment.schema import ComparisonTable, count_decimals
 from sweep.experiment.variables import OF_REFERENCE
 from sweep.store.records import Status
 
@@ -205,7 +205,7 @@ def compare(
             reason = f"{draws.size} draws, {FEWEST_DRAWS} are needed" if few else table.unjudged
         number = Compared(
             place,
-            f"{stated:.{max(decimals_of(stated), decimals)}f}",
+            f"{stated:.{max(count_decimals(stated), decimals)}f}",
             Verdict.UNJUDGED,
             reason,
             table=table.title or table.variable,

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from sweep.dataset.pivots import label_text
 from sweep.errors import SweepError
-from sweep.experiment.files import text_of
+from sweep.experiment.files import read_text_file
 from sweep.experiment.schema import Claim
 from sweep.scorecard.card import ClaimRow, Run, Scorecard, format_labels
 from sweep.scorecard.claims import find_worst, format_range
@@ -113,7 +113,7 @@ def make_content(path: Path, card: Scorecard) -> str:
     if path.suffix == ".json":
         return card.text()
     if path.suffix == ".md":
-        return fill(text_of("page", path, "a page has to exist"), card)
+        return fill(read_text_file("page", path, "a page has to exist"), card)
     raise SweepError(
         f"cannot write a scorecard to {str(path)!r}; expected FILE.json, or FILE.md with sections "
         "to fill in"

@@ -28,7 +28,7 @@ import workloads
 from solvers import dual
 from solvers.mechanism import Mechanism
 from sweep.experiment.canonical import Spec
-from sweep.experiment.files import module_file
+from sweep.experiment.files import find_module_file
 from sweep.store.captured import captured
 from sweep.store.environment import version_of, versions
 from sweep.store.records import SolveCode
@@ -223,7 +223,7 @@ def _origin(function: Any) -> Any:
 
 def _file(module: str) -> str | None:
     """Return the file that workers import a module from; None if there is no such file."""
-    return None if module == "__main__" else module_file(module)
+    return None if module == "__main__" else find_module_file(module)
 
 
 def _importable(written: Any) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweep.errors import ClusterError, first_line
-from sweep.experiment.files import module_file
+from sweep.experiment.files import find_module_file
 from sweep.store import code
 from sweep.store.folder import WorkerStore
 
@@ -85,7 +85,7 @@ def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
 
 def _single_file(name: str) -> Path | None:
     """The file of a user's module; None if it is installed, is a package or is in a package."""
-    file = Path(module_file(name) or "")
+    file = Path(find_module_file(name) or "")
     installed = {"site-packages", "dist-packages"} & set(file.parts)
     own = file.name == f"{name}.py" and name not in sys.stdlib_module_names
     return file if own and not installed else None

@@ -103,7 +103,7 @@ def _memory(entry: str) -> int:
 def build(spec: Spec) -> Built | Facts:
     """The workload or query graph of a specification; on failure, the `Facts` of the error."""
     try:
-        built = workloads.make(spec.name, **files.at_hand(spec.params))
+        built = workloads.make(spec.name, **files.root_files(spec.params))
         if isinstance(built, workloads.Workload) and (
             built.m * built.d <= _SMALL_ENTRIES or isinstance(built.operator, Drawn)
         ):
@@ -202,7 +202,7 @@ def run_solver(
     The solver starts at the dual weights ``start``, if there are any.
     """
     chosen = solve.mechanism
-    options = files.at_hand(chosen.params)
+    options = files.root_files(chosen.params)
     known = solvers.all_mechanisms()[chosen.name].params()
     if solve.cost.time_limit is not None and "time_limit" in known:
         options["time_limit"] = solve.cost.time_limit
@@ -212,7 +212,7 @@ def run_solver(
 
 
 def _targets(spec: Spec, built: Built) -> Array:
-    return workloads.targets.make(spec.name, built, **files.at_hand(spec.params))
+    return workloads.targets.make(spec.name, built, **files.root_files(spec.params))
 
 
 def _facts(solve: Solve, solution: Solution, cost: Facts) -> Facts:

@@ -7,7 +7,7 @@ import typer
 from written import SMALL, block, experiment, prefix
 
 from sweep.cli import app
-from sweep.experiment.files import experiments
+from sweep.experiment.files import list_experiments
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -24,7 +24,7 @@ def test_help_teaches_by_example_and_shows_no_python(command, name):
 
 def test_the_list_names_everything_once(command):
     named = {"mechanisms": ["wCA-II"], "workloads": ["identity-sum"], "targets": ["uniform"]}
-    for kind, names in {"experiments": experiments(), **named}.items():
+    for kind, names in {"experiments": list_experiments(), **named}.items():
         found = command("list", kind)
         assert found.exit_code == 0
         assert all(name in found.output for name in names)

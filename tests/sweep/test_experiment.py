@@ -8,7 +8,7 @@ from pages import blocks
 
 from solvers.problem.neighbours import ADD_REMOVE
 from sweep.errors import ExperimentError
-from sweep.experiment.files import experiments
+from sweep.experiment.files import list_experiments
 from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.grid.expansion import expand
 
@@ -301,9 +301,9 @@ def test_files_that_cannot_be_read(tmp_path):
 
 
 def test_experiments_are_listed_in_natural_order_with_a_line_each():
-    names = list(experiments())
+    names = list(list_experiments())
     assert names.index("vldb-table9") < names.index("vldb-table10")
-    assert all(experiments().values())
+    assert all(list_experiments().values())
 
 
 def test_the_documented_examples_are_valid():

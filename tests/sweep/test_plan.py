@@ -9,7 +9,7 @@ from benchmarks.calibrate import measured
 from sweep.cluster import specification
 from sweep.cluster.clusters import planned_threads
 from sweep.errors import ClusterError
-from sweep.plan.costs import calibration
+from sweep.plan.costs import read_calibration
 from sweep.plan.dry_run import plan
 from sweep.report import states
 from workloads.operators import Drawn
@@ -58,7 +58,7 @@ def test_a_plan_draws_no_random_matrix(monkeypatch):
 def test_mechanisms_of_marginals_alone_are_calibrated_too():
     """They solve none of the query matrices on which the others are measured."""
     found = measured(1e-10, ["ResidualPlanner"])
-    assert found.keys() == {"ResidualPlanner"} <= calibration().keys()
+    assert found.keys() == {"ResidualPlanner"} <= read_calibration().keys()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sweep.experiment.files import experiments
+from sweep.experiment.files import list_experiments
 from sweep.experiment.loading import load_experiment
 from sweep.runner import commands
 from sweep.scorecard import card as cards
@@ -51,7 +51,7 @@ def test_every_paper_has_its_page_and_the_first_is_short():
 
 
 def test_every_number_and_every_claim_that_ships_is_judged(stored):
-    for name in experiments():
+    for name in list_experiments():
         experiment = load_experiment(name)
         if not (experiment.scorecard and experiment.is_compared):
             continue

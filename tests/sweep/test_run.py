@@ -18,7 +18,7 @@ from sweep.experiment.canonical import Spec
 from sweep.experiment.loading import parse_experiment
 from sweep.grid import expansion
 from sweep.grid.expansion import expand
-from sweep.grid.grids import distinct
+from sweep.grid.grids import unite_cells
 from sweep.plan import costs, solves, tasks
 from sweep.plan.stored import of_store
 from sweep.plan.tasks import CellTask, Solve
@@ -375,8 +375,8 @@ def test_a_dataset_that_other_code_has_made_is_made_again(client, small, tmp_pat
 
 def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, small):
     place = folder.create(tmp_path / "s", "small")
-    cells = distinct(expand(small()))
-    solving = solves.needed(cells, Ledger(), costs.Costs())
+    cells = unite_cells(expand(small()))
+    solving = solves.list_solves(cells, Ledger(), costs.Costs())
     elsewhere = WorkerStore(replace(place, identity="else"), keep=("covariance",))
     done = perform.perform(tasks.Task("r1", tuple(solving)), elsewhere)
     assert {record.status.label for record in done.records} == {"failed"}

@@ -6,7 +6,7 @@ import pytest
 
 import solvers
 from sweep.experiment import variables
-from sweep.experiment.files import experiments
+from sweep.experiment.files import list_experiments
 from sweep.experiment.loading import load_experiment
 from sweep.grid.expansion import expand
 
@@ -22,7 +22,7 @@ def labels(grid):
     return {**{name: (value,) for name, value in grid.scalars.items()}, **along}
 
 
-@pytest.mark.parametrize("name", experiments())
+@pytest.mark.parametrize("name", list_experiments())
 def test_an_experiment_is_whole(name):
     """It expands, states its source, and all its comparisons can be found and judged."""
     experiment, grids = loaded(name)
@@ -49,7 +49,7 @@ def test_an_experiment_is_whole(name):
 
 
 def test_no_mechanism_that_exists_is_left_out():
-    for name in experiments():
+    for name in list_experiments():
         experiment, grids = loaded(name)
         for block in (one for one in experiment.blocks if one.where is None):
             for mechanism in block.mechanism:
@@ -116,7 +116,7 @@ def _flat(values):
     ]
 
 
-@pytest.mark.parametrize("name", experiments())
+@pytest.mark.parametrize("name", list_experiments())
 def test_its_quick_sizes_are_some_of_its_own(name):
     """There may be more seeds, because they cost little there."""
     whole, grids = loaded(name)

@@ -17,7 +17,7 @@ from written import dataset
 import sweep
 from sweep import events
 from sweep.errors import SweepError
-from sweep.experiment.files import experiments
+from sweep.experiment.files import list_experiments
 from sweep.experiment.loading import load_experiment, parse_experiment
 from sweep.report import formats, tables
 from sweep.report.consoles import Terminal
@@ -447,7 +447,7 @@ def test_the_command_line_shows_any_variable_in_any_format(swept, tmp_path, comm
 
 
 def test_every_text_that_ships_can_be_set_by_latex():
-    for name in experiments():
+    for name in list_experiments():
         shipped = load_experiment(name)
         parts = [shipped.title, *(f"{c.text} {c.source} {c.unjudged}" for c in shipped.claims)]
         compared = (*shipped.published, *shipped.closed_form)

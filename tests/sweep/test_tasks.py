@@ -5,7 +5,7 @@ import pytest
 from written import experiment, prefix, problem_key, solve_key
 
 from sweep.grid.expansion import expand
-from sweep.grid.grids import distinct
+from sweep.grid.grids import unite_cells
 from sweep.plan import costs, solves, tasks
 from sweep.store import code
 from sweep.store.ledger import Ledger
@@ -16,7 +16,7 @@ COSTS = costs.Costs()
 
 def cells_of(d, mechanism, **others):
     """The cells of mechanisms on prefixes."""
-    return distinct(expand(experiment(prefix(d, mechanism, **others))))
+    return unite_cells(expand(experiment(prefix(d, mechanism, **others))))
 
 
 @pytest.fixture
@@ -25,27 +25,27 @@ def uniform():
 
 
 def test_one_certificate_for_each_problem_that_no_mechanism_certifies(uniform):
-    proving = [bound.problem for bound in solves.bounds_needed(uniform, Ledger(), COSTS)]
+    proving = [bound.problem for bound in solves.list_proofs(uniform, Ledger(), COSTS)]
     first, second = sorted(proving)
     assert {first, second} == {problem_key(cell) for cell in uniform}
     ledger = Ledger()
     ledger.add([BoundRecord(first, 1.0), BoundRecord(second, None, error="too large")])
-    assert not solves.bounds_needed(uniform, ledger, COSTS)
+    assert not solves.list_proofs(uniform, ledger, COSTS)
 
 
 def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
     cells = cells_of(4, ["IP", "optimal"])
-    assert not solves.bounds_needed(cells, Ledger(), COSTS)
+    assert not solves.list_proofs(cells, Ledger(), COSTS)
     optimal = next(c for c in cells if c.mechanism.name == "optimal")
     ledger = Ledger()
     ledger.add([CellRecord(optimal.id, solve_key(optimal), problem_key(optimal), Status.FAILED)])
-    assert len(solves.bounds_needed(cells, ledger, COSTS)) == 1
+    assert len(solves.list_proofs(cells, ledger, COSTS)) == 1
 
 
 def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_in_blocks():
     cells = cells_of(4, "IP", replicates=10000)
-    work = solves.needed(cells, Ledger(), COSTS) + solves.bounds_needed(cells, Ledger(), COSTS)
-    planned = tasks.packed(work, "r1")
+    work = solves.list_solves(cells, Ledger(), COSTS) + solves.list_proofs(cells, Ledger(), COSTS)
+    planned = tasks.pack_tasks(work, "r1")
     assert len(work) == 10_001
     assert len(planned) <= 102
     assert max(len(task.solves) for task in planned) <= tasks.LARGEST_BLOCK
@@ -55,7 +55,7 @@ def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_i
 
 def test_expensive_solves_travel_alone_and_first():
     cells = cells_of([4, 8, 1024], ["IP", "optimal"])
-    planned = tasks.packed(solves.needed(cells, Ledger(), COSTS), "r1")
+    planned = tasks.pack_tasks(solves.list_solves(cells, Ledger(), COSTS), "r1")
     assert sum(len(task.solves) for task in planned) == 6
     assert len(planned[0].solves) == 1
     assert planned[0].solves[0].mechanism.name == "optimal"
@@ -67,25 +67,25 @@ def test_a_cell_whose_solve_was_done_for_another_is_not_solved_again(uniform):
     done = CellRecord(ca.id, solve_key(ca), problem_key(ca), Status.OK, numbers={"squared": 2.0})
     ledger.add([replace(done, code=code.Codes().of_solve(ca.workload.name, ca.solved))])
     rest = uniform.take([n for n, cell in enumerate(uniform) if cell.id != ca.id])
-    reused = solves.reusable(rest, ledger)
+    reused = solves.reuse_records(rest, ledger)
     twins = {c.id for c in rest if solve_key(c) == solve_key(ca)}
     assert {record.cell for record in reused} == twins
     assert len(twins) == 2
     assert {record.numbers["squared"] for record in reused} == {2.0}
     ledger.add([replace(done, code=SolveCode("other code"))])
-    assert solves.reusable(rest, ledger) == []
+    assert solves.reuse_records(rest, ledger) == []
 
 
 def test_a_mechanisms_own_time_limit_comes_before_the_experiments_and_0_is_0():
     own = [{"name": "AM", "time_limit": 3600}, {"name": "GD", "time_limit": 0}]
     cells = cells_of(1024, ["IP", "CA", *own])
     limited = costs.Costs(time_limit=60.0)
-    found = {one.mechanism.name: one for one in solves.needed(cells, Ledger(), limited)}
+    found = {one.mechanism.name: one for one in solves.list_solves(cells, Ledger(), limited)}
     limits = {name: one.cost.time_limit for name, one in found.items()}
     assert limits == {"IP": 60.0, "CA": 60.0, "AM": 3600.0, "GD": 0.0}
-    assert {one.cost.time_limit for one in solves.bounds_needed(cells, Ledger(), limited)} == {60.0}
+    assert {one.cost.time_limit for one in solves.list_proofs(cells, Ledger(), limited)} == {60.0}
     assert found["GD"].cost.seconds < 0.01
-    free = {one.mechanism.name: one for one in solves.needed(cells, Ledger(), COSTS)}
+    free = {one.mechanism.name: one for one in solves.list_solves(cells, Ledger(), COSTS)}
     assert free["CA"].cost.time_limit is None
     assert free["GD"].cost.seconds < 0.01 < free["CA"].cost.seconds
 
@@ -93,9 +93,9 @@ def test_a_mechanisms_own_time_limit_comes_before_the_experiments_and_0_is_0():
 def test_what_does_not_fit_here_is_planned_alone_with_its_memory(monkeypatch):
     """A worker with more memory may do it, and gets it, by the planned memory."""
     asked = [64, 80, 96], ["optimal"]
-    everything = solves.needed(cells_of(*asked), Ledger(), costs.Costs())
+    everything = solves.list_solves(cells_of(*asked), Ledger(), costs.Costs())
     monkeypatch.setattr("solvers.problem.memory.usable", lambda: 1e3)
-    planned = solves.needed(cells_of(*asked), Ledger(), costs.Costs())
+    planned = solves.list_solves(cells_of(*asked), Ledger(), costs.Costs())
     assert [one.cost.bytes for one in planned] == [one.cost.bytes for one in everything]
     assert min(one.cost.bytes for one in planned) > 1e3
-    assert [len(task.solves) for task in tasks.packed(planned, "r")] == [1, 1, 1]
+    assert [len(task.solves) for task in tasks.pack_tasks(planned, "r")] == [1, 1, 1]

@@ -5,7 +5,7 @@ from written import experiment, prefix
 
 import sweep
 from sweep.grid.expansion import expand
-from sweep.grid.grids import distinct
+from sweep.grid.grids import unite_cells
 from sweep.plan import solves, tasks
 from sweep.plan.costs import Costs
 from sweep.store.ledger import Ledger
@@ -26,9 +26,9 @@ def test_neighbours_begin_where_the_last_one_ended(client, tmp_path):
 
 
 def test_a_chain_is_one_task_in_its_order():
-    cells = distinct(expand(prefixes(warm_start="d")))
-    solving = solves.needed(cells, Ledger(), Costs(), "d")
-    planned = tasks.packed(solving, "r1")
+    cells = unite_cells(expand(prefixes(warm_start="d")))
+    solving = solves.list_solves(cells, Ledger(), Costs(), "d")
+    planned = tasks.pack_tasks(solving, "r1")
     chained = [task for task in planned if task.solves[0].chain]
     assert len(chained) == 1
     assert [solve.workload.params["d"] for solve in chained[0].solves] == [32, 64, 128]

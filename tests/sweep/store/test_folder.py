@@ -17,7 +17,7 @@ import sweep
 from sweep.dataset import build
 from sweep.errors import StoreError
 from sweep.grid.expansion import expand
-from sweep.grid.grids import distinct
+from sweep.grid.grids import unite_cells
 from sweep.plan import stored
 from sweep.plan.stored import of_store
 from sweep.runner.status import status as status_of
@@ -131,7 +131,7 @@ def test_an_experiment_that_changes_when_the_run_is_killed_is_one_still(
     small, fresh, monkeypatch, values
 ):
     before, after = map(small, values)
-    cells = [distinct(expand(one)).ids for one in (before, after)]
+    cells = [unite_cells(expand(one)).ids for one in (before, after)]
     write = DiskPath.write_bytes
     for done in range(5):
         fresh.describe(before.name, before.text, cells[0])
@@ -151,8 +151,8 @@ def test_an_experiment_that_changes_when_the_run_is_killed_is_one_still(
 
 def test_a_reader_copes_with_a_run_that_changes_the_experiment(small, fresh, monkeypatch):
     before, after = map(small, ["[2, 4]", "[4, 8]"])
-    fresh.describe(before.name, before.text, distinct(expand(before)).ids)
-    changes = [lambda: fresh.describe(after.name, after.text, distinct(expand(after)).ids)]
+    fresh.describe(before.name, before.text, unite_cells(expand(before)).ids)
+    changes = [lambda: fresh.describe(after.name, after.text, unite_cells(expand(after)).ids)]
     lay_out = stored.lay_out
 
     def meanwhile(experiment):

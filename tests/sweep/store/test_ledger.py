@@ -15,7 +15,7 @@ from written import replicated
 
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
-from sweep.grid.grids import distinct
+from sweep.grid.grids import unite_cells
 from sweep.plan import costs, solves, tasks
 from sweep.store import ledger
 from sweep.store.ledger import Ledger
@@ -44,8 +44,8 @@ def held_of(count):
     experiment = parse_experiment(replicated(count), "many.yaml")
     numbers = {COST: 1.0, "total_variance": 1.0}
     before, _ = tracemalloc.get_traced_memory()
-    ledger, cells = Ledger(), distinct(expand(experiment))
-    packed = tasks.packed(solves.needed(cells, ledger, costs.Costs()), "task")
+    ledger, cells = Ledger(), unite_cells(expand(experiment))
+    packed = tasks.pack_tasks(solves.list_solves(cells, ledger, costs.Costs()), "task")
     for task in packed:
         record = CellRecord("", "", task.solves[0].problem, Status.OK, numbers=numbers)
         ledger.add(replace(record, cell=c.id, solve=s.key) for s in task.solves for c in s.cells)
