@@ -1,5 +1,7 @@
 """The errors that solves raise, each also a subclass of a builtin error."""
 
+from workloads.errors import ParameterError
+
 
 class SolverError(Exception):
     """Base class of the errors that solves raise."""
@@ -9,8 +11,8 @@ class UnknownMechanismError(SolverError, LookupError):
     """No mechanism has this name; the message suggests the nearest name."""
 
 
-class OptionError(SolverError, ValueError):
-    """An option does not exist, or its value is out of range."""
+class OptionError(SolverError, ParameterError):
+    """An option does not exist, or its value is out of range; ``parameter`` is its name."""
 
 
 class NotApplicableError(SolverError, ValueError):

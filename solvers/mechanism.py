@@ -205,7 +205,8 @@ class Mechanism:
         """
         owner = _described(cls.name)
         if preset is not None and preset not in cls.presets:
-            raise OptionError(f"{owner} has no preset {preset!r}; {nearest(preset, cls.presets)}")
+            hint = nearest(preset, cls.presets)
+            raise OptionError(f"{owner} has no preset {preset!r}; {hint}", "preset")
         given = {**(cls.presets[preset] if preset else {}), **options}
         return cls(**bind(owner, cls.params(kind or cls.workload_kinds[0]), given, OptionError))
 

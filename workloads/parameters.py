@@ -26,7 +26,7 @@ from typing import Annotated, Any, Literal, NewType, Self, Union, cast
 
 import numpy as np
 
-from workloads.errors import WorkloadError
+from workloads.errors import ParameterError, WorkloadError
 
 _PREFIX = "SWEEP_"
 
@@ -113,6 +113,9 @@ NotNegative = Annotated[float, Bounds(ge=0, lt=math.inf)]
 Positive = Annotated[float, Bounds(gt=0, lt=math.inf)]
 """The type of a parameter that is a positive finite number."""
 
+Probability = Annotated[float, Bounds(ge=0, le=1)]
+"""The type of a parameter that is a probability, or a fraction that may be none or all."""
+
 Share = Annotated[float, Bounds(gt=0, lt=1)]
 """The type of a parameter that is a part of a whole."""
 
@@ -150,7 +153,7 @@ def bind(
     owner: str,
     parameters: Mapping[str, inspect.Parameter],
     given: Mapping[str, Any],
-    error: type[ValueError] = WorkloadError,
+    error: type[ParameterError] = WorkloadError,
 ) -> dict[str, Any]:
     """Check the ``given`` values, and return them with the defaults of all other parameters.
 
@@ -173,20 +176,21 @@ def bind(
     """
     for name in given:
         if name not in parameters:
-            raise error(f"{owner} does not take {name!r}; {nearest(name, parameters)}")
+            raise error(f"{owner} does not take {name!r}; {nearest(name, parameters)}", name)
     bound = {}
     for name, parameter in parameters.items():
         expected, default = parameter.annotation, parameter.default
         value = bound[name] = given.get(name, default)
         if value is inspect.Parameter.empty:
-            raise error(f"{owner} needs parameter {name!r} ({describe(expected)}); give it a value")
+            kind = describe(expected)
+            raise error(f"{owner} needs parameter {name!r} ({kind}); give it a value", name)
         if value is not default and not fits(value, expected):
             shown, kind = repr(value), describe(expected)
             if isinstance(value, int) and value > LARGEST_SIZE:
                 of_sizes = f"at most {LARGEST_SIZE:,}" in kind
                 kind += f", the limit {raised_by('LARGEST_SIZE')}" if of_sizes else ""
                 shown = shortened(value)
-            raise error(f"{owner}: {name} is {shown}; expected {kind}")
+            raise error(f"{owner}: {name} is {shown}; expected {kind}", name)
     return bound
 
 

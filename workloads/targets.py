@@ -8,7 +8,7 @@ are independent of those of the workload, even if both have the same seed.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from workloads.errors import TargetsError, WorkloadError
 from workloads.given import load
 from workloads.graphs import QueryGraph
 from workloads.operators import Array
-from workloads.parameters import FilePath, Recipe, Seed, bind, nearest, shortened
+from workloads.parameters import Bounds, FilePath, Probability, Recipe, Seed, bind, nearest
 from workloads.workload import Workload
 
 _STREAM = 0x7A26E75
@@ -48,14 +48,14 @@ def _uniform(workload: Workload | QueryGraph, /, *, value: float = 1.0) -> Array
 
 
 def _random_integer(
-    workload: Workload | QueryGraph, /, *, low: int = 1, high: int = 10, seed: Seed = 0
+    workload: Workload | QueryGraph,
+    /,
+    *,
+    low: int = 1,
+    high: Annotated[int, Bounds(le=_LARGEST_INTEGER)] = 10,
+    seed: Seed = 0,
 ) -> Array:
-    """Whole numbers from low to high, all equally likely."""
-    if high > _LARGEST_INTEGER:
-        raise TargetsError(
-            f"targets rule 'random-integer': high is {shortened(high)}; expected at most "
-            f"{_LARGEST_INTEGER:,}: take rule 'random'"
-        )
+    """Whole numbers from low to high, all equally likely; for larger ones, take rule 'random'."""
     count = workload.target_count
     return _stream(seed).integers(low, high, size=count, endpoint=True).astype(float)
 
@@ -78,7 +78,7 @@ def _important(
     workload: Workload | QueryGraph,
     /,
     *,
-    fraction: float = 0.1,
+    fraction: Probability = 0.1,
     low: float = 1.0,
     high: float = 3.0,
     other_low: float = 10.0,
@@ -97,7 +97,7 @@ def _important_integer(
     workload: Workload | QueryGraph,
     /,
     *,
-    fraction: float = 0.1,
+    fraction: Probability = 0.1,
     low: int = 1,
     high: int = 3,
     other_low: int = 10,
@@ -117,13 +117,15 @@ def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) 
             if name not in names:
                 raise TargetsError(
                     f"targets rule 'by-group': workload {workload.name!r} has no group {name!r}; "
-                    f"{nearest(name, names)}"
+                    f"{nearest(name, names)}",
+                    "values",
                 )
         values = [values[name] for name in names if name in values]
     if len(values) != len(names):
         raise TargetsError(
             f"targets rule 'by-group': {len(values)} targets for the {len(names)} groups of "
-            f"workload {workload.name!r}; give one for each of: {', '.join(names)}"
+            f"workload {workload.name!r}; give one for each of: {', '.join(names)}",
+            "values",
         )
     return np.asarray(values, dtype=np.float64)
 
@@ -236,19 +238,13 @@ def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
     if rule not in RULES:
         raise TargetsError(f"no targets rule is called {rule!r}; {nearest(rule, RULES)}")
     chosen = RULES[rule]
-    try:
-        bound = bind(f"targets rule {rule!r}", chosen.params, params)
-    except WorkloadError as error:
-        raise TargetsError(str(error)) from None
-    if not 0 <= bound.get("fraction", 0) <= 1:
-        raise TargetsError(
-            f"targets rule {rule!r}: fraction is {bound['fraction']}; expected a number from 0 to 1"
-        )
+    bound = bind(f"targets rule {rule!r}", chosen.params, params, TargetsError)
     for low, high in (("low", "high"), ("other_low", "other_high")):
         if low in bound and not 0 < bound[low] <= bound[high] < np.inf:
             raise TargetsError(
                 f"targets rule {rule!r}: {low} is {bound[low]} and {high} is {bound[high]}; "
-                "expected 0 < low <= high"
+                "expected 0 < low <= high",
+                high if bound[low] == chosen.params[low].default else low,
             )
     asked = with_groups(workload, rule) if chosen.by_group else workload
     targets: Array = chosen.build(asked, **bound)

@@ -48,10 +48,12 @@ def load(owner: str, function: str) -> Callable[..., Any]:
         raise WorkloadError(
             f"{owner}: {function!r} cannot be loaded ({error_text(error)}); expected "
             "'module:function', and the module must be installed wherever the sweep runs, or be in "
-            "the folder in which the command runs"
+            "the folder in which the command runs",
+            "function",
         ) from error
     if not callable(loaded):
-        raise WorkloadError(f"{owner}: {function!r} is not a function; name one of its module")
+        said = f"{owner}: {function!r} is not a function; name a function in that module"
+        raise WorkloadError(said, "function")
     return loaded
 
 
@@ -70,13 +72,14 @@ def call(owner: str, function: str, *problem: Any, arguments: Mapping[str, Any])
         inspect.signature(loaded).bind(*problem, **arguments)
     except (TypeError, ValueError) as error:
         raise WorkloadError(
-            f"{owner}: {function!r} does not take {dict(arguments)} ({error})"
+            f"{owner}: {function!r} does not take {dict(arguments)} ({error})", "arguments"
         ) from None
     try:
         return loaded(*problem, **arguments)
     except (Exception, SystemExit) as error:
         raise CallFailedError(
-            f"{owner}: {function!r} called with {dict(arguments)} raised {error_text(error)}"
+            f"{owner}: {function!r} called with {dict(arguments)} raised {error_text(error)}",
+            "function",
         ) from error
 
 

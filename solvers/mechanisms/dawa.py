@@ -298,7 +298,7 @@ class DAWA(Mechanism):
         try:
             x = histograms.make(self.data, problem.workload.d, self.data_seed)
         except WorkloadError as error:
-            raise OptionError(f"DAWA: {error}") from None
+            raise OptionError(f"DAWA: {error}", "data") from None
         deadline, rng = self.deadline, np.random.default_rng(self.seed)
         queries, costs = problem.workload.dense, deviations(x)
         first, second = self.share * self.epsilon, (1 - self.share) * self.epsilon

@@ -50,5 +50,5 @@ class EntryPoint(Mechanism):
         except user_code.CallFailedError as error:
             raise SolveFailedError(str(error)) from error.__cause__
         except WorkloadError as error:
-            raise OptionError(str(error)) from error.__cause__
+            raise OptionError(str(error), error.parameter) from error.__cause__
         return verified_solution(self.function, problem, answer)

@@ -100,7 +100,8 @@ class FisherBounded(Mechanism):
         elif self.slope != 0:
             raise OptionError(
                 f"fisher-bounded: slope {self.slope:g} with noise on the queries; the weight of "
-                "Corollary 4 is on the data vector, so set on: data"
+                "Corollary 4 is on the data vector, so set on: data",
+                "slope",
             )
         else:
             _check_orthogonal(problem)

@@ -54,13 +54,15 @@ def _shares(spend: str | float | list[float], relative: Array) -> Array:
     except (TypeError, ValueError):
         raise OptionError(
             f"geometric: spend is {spend!r}; expected 'even', one share of epsilon, or one for "
-            f"each of the {count} coordinates"
+            f"each of the {count} coordinates",
+            "spend",
         ) from None
     most = float((relative @ shares).max())
     if not (np.all(shares > 0) and most <= 1 + _ROUNDING):
         raise OptionError(
             f"geometric: spend is {spend!r}, and one individual then spends {most:g} times "
-            "epsilon; expected positive shares that together spend at most epsilon"
+            "epsilon; expected positive shares that together spend at most epsilon",
+            "spend",
         )
     return shares
 

@@ -47,7 +47,8 @@ def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) 
     try:
         alpha = np.asarray(bounds, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise OptionError(f"optimal: profile_bounds are not numbers: {error}") from None
+        said = f"optimal: profile_bounds are not numbers: {error}"
+        raise OptionError(said, "profile_bounds") from None
     fit = alpha.shape in ((d,), (orbits,)) and not masked_count(bounds)
     # beyond these bounds, squares of the entries of W overflow or underflow
     if not fit or not np.all((alpha >= 1 / _LARGEST_BOUND) & (alpha <= _LARGEST_BOUND)):
@@ -55,7 +56,8 @@ def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) 
             f"optimal: profile_bounds of shape {alpha.shape} from {alpha.min(initial=np.inf):g} to "
             f"{alpha.max(initial=0.0):g}; expected {d} positive numbers, one for each cell of the "
             f"domain, none masked, from {1 / _LARGEST_BOUND:g} to {_LARGEST_BOUND:g}. Only their "
-            "ratios matter: scale them"
+            "ratios matter: scale them",
+            "profile_bounds",
         )
     return alpha
 
@@ -108,12 +110,14 @@ class Optimal(Iterative):
         if self.start is not None and not isinstance(self.start, dual.Weights):
             raise OptionError(
                 f"optimal: start of type {type(self.start).__name__}; expected the weights of "
-                "another solution (Solution.weights)"
+                "another solution (Solution.weights)",
+                "start",
             )
         if self.refined and self.total_error_weight > 0:
             raise OptionError(
                 "optimal: refined with a total_error_weight; the refined ordering is of Problem 1 "
-                "alone: leave one of the two out"
+                "alone: leave one of the two out",
+                "refined",
             )
 
     def of_dual(self, stopping: Stopping, finest: float = FIRST_TOL) -> Stopping:

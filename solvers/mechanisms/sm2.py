@@ -133,7 +133,8 @@ def initial_iterate(
             raise
         raise OptionError(
             "SM-II: initial does not determine the workload: some query is no combination of "
-            "its queries; add the missing ones"
+            "its queries; add the missing ones",
+            "initial",
         ) from error
 
 
@@ -147,11 +148,13 @@ def _spread(basis: Array, initial: Array) -> Array:
     try:
         queries = np.asarray(initial, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise OptionError(f"SM-II: initial is not a matrix of numbers: {error}") from None
+        said = f"SM-II: initial is not a matrix of numbers: {error}"
+        raise OptionError(said, "initial") from None
     if queries.ndim != 2 or queries.shape[1] != d:
         raise OptionError(
             f"SM-II: initial has shape {queries.shape}; expected queries over the {d} cells "
-            f"of the workload, shape (r, {d})"
+            f"of the workload, shape (r, {d})",
+            "initial",
         )
     spread = basis @ np.linalg.pinv(queries)
     return np.asarray(spread @ spread.T)
@@ -217,7 +220,8 @@ class SMII(Settings, Mechanism):
         """
         if self.basis not in (ADAPTED, *bases.KINDS):
             kinds = ", ".join((ADAPTED, *bases.KINDS))
-            raise OptionError(f"SM-II: basis is {self.basis!r}; expected one of {kinds}")
+            said = f"SM-II: basis is {self.basis!r}; expected one of {kinds}"
+            raise OptionError(said, "basis")
         deadline = self.deadline
         factored = None if self.basis == ADAPTED else bases.factor(problem, self.basis)
         omega = self.total_error_weight * problem.targets

@@ -317,4 +317,4 @@ def given(problem: GraphProblem, epsilon: float, prior: ArrayLike) -> tuple[Arra
         phi = priors.constraints(problem.graph, epsilon)
         return phi, priors.make(prior, problem.graph, epsilon)
     except WorkloadError as error:
-        raise OptionError(str(error)) from None
+        raise OptionError(str(error), "prior") from None

@@ -83,12 +83,14 @@ class Neighbours:
             if sum(self.within) != d if many else d % size:
                 cells = f"of {d} cells" if many else f"that divide {d}"
                 raise OptionError(
-                    f"neighbours: within {list(self.within)} on {d} cells; expected sizes {cells}"
+                    f"neighbours: within {list(self.within)} on {d} cells; expected sizes {cells}",
+                    "neighbours",
                 )
         for pair in self.pairs or ():
             if max(pair) >= d:
                 raise OptionError(
-                    f"neighbours: pair {list(pair)} on {d} cells; expected cells from 0 to {d - 1}"
+                    f"neighbours: pair {list(pair)} on {d} cells; expected cells from 0 to {d - 1}",
+                    "neighbours",
                 )
 
     def blocks(self, d: int) -> list[slice]:
@@ -224,7 +226,7 @@ def as_neighbours(written: object) -> Neighbours:
         if isinstance(pairs, Sequence | np.ndarray) and len(pairs) and all(map(_is_pair, pairs)):
             ordered = {(int(min(pair)), int(max(pair))) for pair in pairs}
             return Neighbours("replace-one", pairs=tuple(sorted(ordered)))
-    raise OptionError(f"neighbours: {written!r}; {_EXPECTED}")
+    raise OptionError(f"neighbours: {written!r}; {_EXPECTED}", "neighbours")
 
 
 def _is_count(value: object, least: int) -> bool:

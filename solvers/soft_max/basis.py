@@ -77,7 +77,8 @@ def factor(problem: Problem, kind: str) -> Factored:
         If there is no basis of that kind.
     """
     if kind not in KINDS:
-        raise OptionError(f"there is no basis {kind!r}; expected one of {', '.join(KINDS)}")
+        said = f"there is no basis {kind!r}; expected one of {', '.join(KINDS)}"
+        raise OptionError(said, "basis")
     basis, queries, named = KINDS[kind](problem)
     rank = problem.factors.rank
     if rank < len(basis):  # reduced by an interpolative decomposition of L

@@ -1,10 +1,9 @@
 """Make the grid of one block: check names, types and values, and fill in defaults."""
 
 import inspect
-import re
 import typing
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -26,7 +25,8 @@ from sweep.experiment.schema import Block, Entry
 from sweep.experiment.variables import RESERVED
 from sweep.grid.cells import REPLICATE, Cell, Cells
 from sweep.grid.grids import Axis, Grid, check_points
-from workloads import TargetsError, WorkloadError, conditions
+from workloads import conditions
+from workloads.errors import ParameterError
 from workloads.family import Family, Kind
 from workloads.parameters import Recipe, alternatives, bind, nearest
 
@@ -35,18 +35,18 @@ AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 
 
 @contextmanager
-def errors_at(place: Place, names: Iterable[str] = ()) -> Iterator[None]:
+def errors_at(*places: Place) -> Iterator[None]:
     """Turn errors of workloads and solvers into experiment errors that name a location in the file.
 
-    The location is that of the first parameter in ``names`` that is written inside ``place`` and
-    that the message mentions. If there is no such parameter, the location is ``place``.
+    The location is that of the parameter that the error blames, in the first of the ``places`` in
+    which it is written. If there is no such parameter, the location is the first of the places.
     """
     try:
         yield
-    except (WorkloadError, TargetsError, SolverError) as error:
-        text = str(error).partition(":")[2]
-        named = (place / name for name in names if re.search(rf"\b{re.escape(name)}\b", text))
-        blamed = next((candidate for candidate in named if candidate.is_written), place)
+    except (ParameterError, SolverError) as error:
+        name = error.parameter if isinstance(error, ParameterError) else None
+        named = (place / name for place in places if name is not None)
+        blamed = next((candidate for candidate in named if candidate.is_written), places[0])
         raise blamed.error(str(error)) from error.__cause__
 
 
@@ -198,18 +198,16 @@ def _specify(mechanism: Mechanism, kind: Kind, shown: str = "") -> Spec:
 
 
 def resolve_mechanisms(
-    candidates: Sequence[Candidate], common: Mapping[str, Any], kind: Kind
+    candidates: Sequence[Candidate], common: Mapping[str, Any], kind: Kind, options: Place
 ) -> dict[str, Solved]:
     """Return the mechanisms of a block by label, with a value for every option.
 
     An entry with several values for an option makes several mechanisms. ``common`` contains the
-    options that the block sets for all its mechanisms.
+    options that the block sets for all its mechanisms, at the location ``options``.
     """
     resolved: dict[str, Solved] = {}
     for candidate in candidates:
         here, entry, mechanism = candidate.place, candidate.entry, candidate.mechanism
-        with errors_at(here / "preset"):
-            mechanism.make(entry.preset, {}, kind)
         known = mechanism.params(kind)
         written = read_parameters(f"mechanism {mechanism.name!r}", known, entry.params, here)
         check_points({name: len(one.values) for name, one in written.items()}, here)
@@ -220,7 +218,7 @@ def resolve_mechanisms(
                 raise here.error(
                     f"two mechanisms are labelled {shown!r}; label one of them differently"
                 )
-            with errors_at(here, known):
+            with errors_at(here, options):
                 made = mechanism.make(entry.preset, {**common, **given}, kind)
                 spec = _specify(made, kind, shown)
             resolved[shown] = Solved(spec, spec)
@@ -431,7 +429,8 @@ def expand_block(block: Block, place: Place, simulate: int) -> Grid:
     for row in product(*(coordinate.choices for coordinate in listed.values())):
         choice = reduce(Choice.joined, row, shared)
         if (options := str(choice.options)) not in by_options:
-            by_options[options] = resolve_mechanisms(candidates, choice.options, kind)
+            common = place / "options"
+            by_options[options] = resolve_mechanisms(candidates, choice.options, kind, common)
             lengths = {axis.name: len(axis.values) for axis in axes}
             check_points({**lengths, "mechanism": max(1, len(by_options[options]))}, place)
         assert choice.rule is not None

@@ -132,14 +132,14 @@ def _check_cells(grids: Sequence[Grid]) -> None:
         if problem in checked:
             continue
         if built[0] != key:
-            with errors_at(cell.place / "workload", cell.workload.params):
+            with errors_at(cell.place / "workload"):
                 built = key, build_workload(cell.workload)
         if built[1] is None:
             continue
         if isinstance(built[1], Workload):
             with errors_at(cell.place / "neighbours"):
                 cell.neighbours.check(built[1].d)
-        with errors_at(cell.place / "targets", cell.targets.params):
+        with errors_at(cell.place / "targets"):
             workloads.targets.make(cell.targets.name, built[1], **cell.targets.params)
         checked.add(problem)
 

@@ -75,8 +75,9 @@ OVERLAPPING = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
     ],
 )
 def test_options(mechanism, workload, options, sentence):
-    with pytest.raises(solvers.OptionError, match=sentence):
+    with pytest.raises(solvers.OptionError, match=sentence) as caught:
         solvers.solve(mechanism, workload, **options)
+    assert caught.value.parameter in options
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,68 @@ def test_a_mistake_names_line_and_key_before_anything_runs(mistake):
     assert words in message
 
 
+ON_LINES = """\
+blocks:
+  - workload:
+      name: {workload}
+{parameters}
+    targets: uniform
+    mechanism: IP
+"""
+
+
+@pytest.mark.parametrize(
+    ("workload", "parameters", "blamed"),
+    [
+        ("marginals", ["attributes: 3", "values: 2", "orders: [5]"], "orders"),
+        ("marginals", ["attributes: 3", "values: [2, 2]"], "values"),
+        ("marginals", ["attributes: 3", "values: [2, 0, 2]", "orders: [1]"], "values"),
+        ("marginals", ["attributes: 3", "subsets: [[0], [7]]"], "subsets"),
+        ("marginals", ["attributes: 3", "orders: [1]", "containing: 3"], "containing"),
+        ("marginals", ["attributes: 3", "prefixes: [0]", "ranges: [0]"], "ranges"),
+        ("census", ["attributes: {age: 3}", "tables: [[sex]]"], "tables"),
+        ("census", ["tables: [[age]]", "attributes: {age: 0}"], "attributes"),
+        ("kronecker", ["terms: [['prefix:4', 'identty:2']]"], "terms"),
+        ("average", ["n: 3", "weights: [1.0, 2.0]"], "weights"),
+        ("wmarginal", ["m: 3", "d: 12", "sizes: [5, 2]"], "sizes"),
+        ("random", ["d: 4", "probability: 2"], "probability"),
+        ("file", ["array: x", "path: {matrices}"], "array"),
+    ],
+)
+def test_a_mistake_that_building_finds_names_the_line_of_its_parameter(
+    workload, parameters, blamed, tmp_path
+):
+    matrices = tmp_path / "matrices.npz"
+    np.savez(matrices, one=np.eye(2), two=np.eye(3))
+    text = "\n".join(f"      {line}" for line in parameters).replace("{matrices}", str(matrices))
+    number = next(n for n, line in enumerate(parameters) if line.startswith(blamed))
+    message = refused(ON_LINES.format(workload=workload, parameters=text))
+    place = f"x.yaml, line {4 + number}, blocks[0].workload.{blamed}: "
+    assert message.startswith(place), message
+
+
+@pytest.mark.parametrize(
+    ("entry", "place"),
+    [
+        ("{name: by-group,\n      values: {0: 1.0, x: 1.0}}", "line 5, blocks[0].targets.values"),
+        ("{name: random,\n      low: 3,\n      high: 2}", "line 5, blocks[0].targets.low"),
+        ("{name: random,\n      high: 0.5}", "line 5, blocks[0].targets.high"),
+    ],
+)
+def test_a_mistake_in_a_rule_of_targets_names_the_line_of_its_parameter(entry, place):
+    text = "blocks:\n  - workload: {name: marginals, orders: [1]}\n    mechanism: IP\n"
+    assert refused(f"{text}    targets: {entry}\n").startswith(f"x.yaml, {place}: ")
+
+
+def test_options_that_exclude_each_other_are_refused_where_they_are_written():
+    both = "[{name: optimal,\n      total_error_weight: 1,\n      refined: true}]"
+    message = refused(changed("[IP, CA]", both))
+    assert message.startswith("x.yaml, line 8, blocks[0].mechanism[0].refined: optimal: refined")
+    shared = "optimal\n    options:\n      total_error_weight: 1\n      refined: true"
+    message = refused(changed("[IP, CA]", shared))
+    assert message.startswith("x.yaml, line 9, blocks[0].options.refined: optimal: refined")
+
+
 @pytest.mark.parametrize(("text", "told"), WHOLE_MISTAKES)
 def test_a_mistake_of_the_whole_is_a_sentence(text, told):
     assert told in refused(text)

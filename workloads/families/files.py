@@ -29,7 +29,8 @@ def matrix_file(path: FilePath, array: str | None = None) -> Workload:
         except (OSError, ValueError, KeyError) as error:
             raise WorkloadError(
                 f"workload 'file': {path!r} has no valid sparse matrix ({error}); write it with "
-                "scipy.sparse.save_npz"
+                "scipy.sparse.save_npz",
+                "path",
             ) from None
         return from_matrix(sparse, "file")
     names = list(content)
@@ -37,7 +38,8 @@ def matrix_file(path: FilePath, array: str | None = None) -> Workload:
     if chosen not in names:
         raise WorkloadError(
             f"workload 'file': {path!r} holds {len(names)} arrays, and array is {array!r}; "
-            f"{nearest(array, names)}"
+            f"{nearest(array, names)}",
+            "array",
         )
     return from_matrix(content[chosen], "file")
 

@@ -84,7 +84,8 @@ def edge_list(path: FilePath | None = None, edges: list[list[int]] | None = None
     starts a comment.
     """
     if (path is None) is (edges is None):
-        raise WorkloadError("workload 'edge-list': give either a path or the edges, not both")
+        said = "workload 'edge-list': give either a path or the edges, not both"
+        raise WorkloadError(said, "edges")
     if edges is not None:
         return from_edges(edges)
     advice = "expected a text file with two answers on each line"

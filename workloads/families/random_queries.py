@@ -13,7 +13,7 @@ from workloads.errors import WorkloadError
 from workloads.family import Family
 from workloads.given import from_matrix
 from workloads.operators import Array, Drawn, Explicit, Marginals, refuse_above_limit
-from workloads.parameters import LARGEST_SIZE, Bounds, Seed, Size, check_size
+from workloads.parameters import LARGEST_SIZE, Bounds, Probability, Seed, Size, check_size
 from workloads.workload import Workload
 
 _SMALL_ENTRIES = 2**18
@@ -28,13 +28,9 @@ def two_valued(
     Raises
     ------
     WorkloadError
-        If the probability is not in [0, 1], the matrix would be too large, or all its entries
+        If the matrix would be too large, or all its entries
         are 0. The entries of a large matrix are checked when it is first needed.
     """
-    if not 0 <= probability <= 1:
-        raise WorkloadError(
-            f"workload {name!r}: probability is {probability}; expected a probability from 0 to 1"
-        )
     refuse_above_limit(m * d, f"workload {name!r}: {m:,} x {d:,}", "lower m or d")
     return drawn(name, (m, d), partial(_two_valued, (m, d), probability, otherwise, seed))
 
@@ -56,14 +52,18 @@ def _two_valued(shape: tuple[int, int], probability: float, otherwise: float, se
 
 
 def random_signs(
-    d: Size, m: Size | None = None, probability: float = 0.2, seed: Seed = 0
+    d: Size, m: Size | None = None, probability: Probability = 0.2, seed: Seed = 0
 ) -> Workload:
     """Random queries (m = 2 d by default); entries are +1 with the given probability, else -1."""
     return two_valued("random", 2 * d if m is None else m, d, probability, -1.0, seed)
 
 
 def wdiscrete(
-    d: Size, m: Size = 1024, probability: float = 0.02, otherwise: float = -1.0, seed: Seed = 0
+    d: Size,
+    m: Size = 1024,
+    probability: Probability = 0.02,
+    otherwise: float = -1.0,
+    seed: Seed = 0,
 ) -> Workload:
     """KDD'16's WDiscrete: m random queries with Bernoulli entries, 1 or ``otherwise``.
 
@@ -109,7 +109,8 @@ def wmarginal(
     if prod(split) != d or len(split) < 2 or min(split) < 1:
         raise WorkloadError(
             f"workload 'wmarginal': d = {d} with attribute sizes {split}; expected at least two "
-            "positive sizes whose product is d"
+            "positive sizes whose product is d",
+            "sizes",
         )
     listed = comb(len(split), 2) * d
     check_size("workload 'wmarginal': pairs of attributes times d", listed, most=10 * LARGEST_SIZE)

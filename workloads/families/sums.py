@@ -19,7 +19,8 @@ def average(n: Size, weights: list[float] | None = None) -> Workload:
     if row.shape != (n,) or not np.isclose(row.sum(), 1.0, rtol=0.0, atol=1e-9):
         raise WorkloadError(
             f"workload 'average': {row.size} weights that sum to {row.sum():g} for n = {n}; "
-            "expected n weights that sum to 1"
+            "expected n weights that sum to 1",
+            "weights",
         )
     return from_matrix(row[None, :], "average")
 
@@ -49,7 +50,8 @@ def dynamics(
     if not A or not C or set(lengths) != {len(A)}:
         raise WorkloadError(
             f"workload 'dynamics': A has {len(A)} rows, C has {len(C)}, and their lengths are "
-            f"{lengths}; expected A square, and rows of C as long as those of A"
+            f"{lengths}; expected A square, and rows of C as long as those of A",
+            "A",
         )
     entries = (T + 1) * len(C) * len(A)
     refuse_above_limit(entries, f"workload 'dynamics': {entries:,} entries", "lower T")

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from numpy.lib.stride_tricks import sliding_window_view
 
-from workloads.errors import WorkloadError
+from workloads.errors import WorkloadError, blaming
 from workloads.family import Family
 from workloads.given import from_matrix, stacked_products
 from workloads.operators import (
@@ -43,9 +43,10 @@ def kronecker(terms: list[list[str | list[list[float]]]]) -> Workload:
     Workload
         A workload with one group of queries for each term; its matrix is built only when needed.
     """
-    factors = {str(spec): _factor(spec) for term in terms for spec in term}
-    products = tuple(tuple(factors[str(spec)] for spec in term) for term in terms)
-    return stacked_products("kronecker", products, list(map(_title, terms)))
+    with blaming("terms"):
+        factors = {str(spec): _factor(spec) for term in terms for spec in term}
+        products = tuple(tuple(factors[str(spec)] for spec in term) for term in terms)
+        return stacked_products("kronecker", products, list(map(_title, terms)))
 
 
 def _title(term: Sequence[Spec]) -> str:
@@ -84,9 +85,11 @@ def factor(workload: str, kind: str, size: int) -> Matrix:
 
 
 def _in_order(
-    workload: str, attributes: Mapping[Any, int], tables: Iterable[Sequence[Any]]
+    workload: str, attributes: Mapping[Any, int], tables: Iterable[Sequence[Any]], sizes: str
 ) -> tuple[tuple[Any, ...], ...]:
     """Check the tables, and sort the attributes of each into their order in ``attributes``.
+
+    ``sizes`` is the name of the parameter that has the attributes' numbers of values.
 
     Raises
     ------
@@ -94,8 +97,9 @@ def _in_order(
         If an attribute has no values, a table names an unknown attribute or the same one twice,
         two tables have the same attributes, or there is no attribute or no table.
     """
-    for name, size in attributes.items():
-        check_size(f"workload {workload!r}: number of values of {name!r}", size, most=inf)
+    with blaming(sizes):
+        for name, size in attributes.items():
+            check_size(f"workload {workload!r}: number of values of {name!r}", size, most=inf)
     at = {name: position for position, name in enumerate(attributes)}
     seen: dict[tuple[Any, ...], None] = {}
     for table in tables:
@@ -138,13 +142,15 @@ def _tables(
         Attributes for which tables count all prefixes, or all ranges, instead of single values.
     """
     kinds = dict.fromkeys(attributes, "identity")
-    for kind, listed in (("prefix", prefixes), ("all-range", ranges)):
+    ordered = ("prefixes", "prefix", prefixes), ("ranges", "all-range", ranges)
+    for parameter, kind, listed in ordered:
         for name in listed or ():
-            _check_known(workload, name, attributes)
+            _check_known(workload, name, attributes, parameter)
             if kinds[name] != "identity":
                 raise WorkloadError(
                     f"workload {workload!r}: attribute {name!r} is listed twice in prefixes and "
-                    "ranges; list it once: all ranges contain all prefixes"
+                    "ranges; list it once: all ranges contain all prefixes",
+                    parameter,
                 )
             kinds[name] = kind
     asked = {name: factor(workload, kinds[name], size) for name, size in attributes.items()}
@@ -220,25 +226,30 @@ def marginals(
     if len(sizes) != attributes:
         raise WorkloadError(
             f"workload 'marginals': {len(sizes)} sizes in values for {attributes} attributes; "
-            "give one number, or one for each attribute"
+            "give one number, or one for each attribute",
+            "values",
         )
     named = dict(enumerate(sizes))
     asked = _of_orders(attributes, orders) if subsets is None else subsets
     if containing is not None:
-        _check_known("marginals", containing, named)
+        _check_known("marginals", containing, named, "containing")
         asked = [subset for subset in asked if containing in subset]
-    chosen = _in_order("marginals", named, asked)
+    with blaming("subsets"):
+        chosen = _in_order("marginals", named, asked, "values")
     if prefixes or ranges:
         return _tables("marginals", named, chosen, prefixes, ranges)
     plain = Marginals(sizes, chosen)
     return in_blocks("marginals", plain, map(_title_of, chosen), plain.marginal_sizes)
 
 
-def _check_known(workload: str, name: int | str, attributes: Iterable[int | str]) -> None:
+def _check_known(
+    workload: str, name: int | str, attributes: Iterable[int | str], parameter: str | None = None
+) -> None:
     if name not in attributes:
         raise WorkloadError(
             f"workload {workload!r}: no attribute is called {name!r}; "
-            f"{nearest(name, map(str, attributes))}"
+            f"{nearest(name, map(str, attributes))}",
+            parameter,
         )
 
 
@@ -247,11 +258,13 @@ def _of_orders(attributes: int, orders: list[int]) -> list[Sequence[int]]:
         if not 0 <= order <= attributes:
             raise WorkloadError(
                 f"workload 'marginals': order {order} in orders; expected 0 to {attributes}, the "
-                "number of attributes"
+                "number of attributes",
+                "orders",
             )
     marginals = sum(comb(attributes, order) for order in orders)
     looked_at = "workload 'marginals': marginals times attributes"
-    check_size(looked_at, marginals * attributes, 0, 5 * LARGEST_SIZE)
+    with blaming("orders"):
+        check_size(looked_at, marginals * attributes, 0, 5 * LARGEST_SIZE)
     return [subset for order in orders for subset in combinations(range(attributes), order)]
 
 
@@ -282,7 +295,8 @@ def census(
         A workload with one group of queries for each table, named after the table's attributes:
         ``"age,sex"``. The domain may have any size; the matrix is built only when needed.
     """
-    chosen = _in_order("census", attributes, tables)
+    with blaming("tables"):
+        chosen = _in_order("census", attributes, tables, "attributes")
     return _tables("census", attributes, chosen, prefixes, ranges)
 
 
