@@ -65,11 +65,20 @@ class Place:
     @property
     def is_written(self) -> bool:
         """Whether the file or ``--set`` sets this value; false for a default."""
-        return self.path in self.written
+        return self._written_path in self.written
+
+    @property
+    def _written_path(self) -> KeyPath:
+        """The path without an index 0 where a single value is written in place of a list."""
+        path: KeyPath = ()
+        for step in self.path:
+            path = path if step == 0 and (*path, 0) not in self.written else (*path, step)
+        return path
 
     def error(self, message: str) -> ExperimentError:
         """Return an error whose message begins with the location of the value."""
-        above = (self.path[:n] for n in range(len(self.path), -1, -1))
+        path = self._written_path
+        above = (path[:n] for n in range(len(path), -1, -1))
         written = next((self.written[path] for path in above if path in self.written), "")
         steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
         dotted = "".join(steps).removeprefix(".")  # blocks[0].workload.d

@@ -212,6 +212,8 @@ def test_options_that_exclude_each_other_are_refused_where_they_are_written():
     both = "[{name: optimal,\n      total_error_weight: 1,\n      refined: true}]"
     message = refused(changed("[IP, CA]", both))
     assert message.startswith("x.yaml, line 8, blocks[0].mechanism[0].refined: optimal: refined")
+    message = refused(changed("[IP, CA]", both[1:-1]))
+    assert message.startswith("x.yaml, line 8, blocks[0].mechanism[0].refined: optimal: refined")
     shared = "optimal\n    options:\n      total_error_weight: 1\n      refined: true"
     message = refused(changed("[IP, CA]", shared))
     assert message.startswith("x.yaml, line 9, blocks[0].options.refined: optimal: refined")
