@@ -7,8 +7,10 @@ from pathlib import Path
 
 import typer
 from docutils import nodes
+from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
+from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 from typer.cli import get_docs_for_click
 
@@ -85,7 +87,10 @@ def link_pages(_0: Sphinx, _1: str, _2: str, _3: object, _4: object, lines: list
 
 def write_formula(writer: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
     """Write a formula as MathML, which browsers show without a script or a network."""
-    writer.body.append(tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block)))
+    try:
+        writer.body.append(tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block)))
+    except MathError as error:
+        logging.getLogger(__name__).warning(f"{error} in {node.astext()}", location=node)
     raise nodes.SkipNode
 
 
