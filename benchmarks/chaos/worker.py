@@ -23,7 +23,7 @@ def dask_setup(worker) -> None:
 
 def install(folder: Path) -> None:
     """Make the solves of this process wait for the pause's end, trigger mines, and slow down."""
-    run_solver, time_limited = solve.run_solver, perform.time_limited
+    run_solver, limit_time = solve.run_solver, perform.limit_time
     perform.GRACE_SECONDS, perform.LIMIT_FACTOR = 3.0, 1.0
 
     def slower(one, *rest):
@@ -35,10 +35,10 @@ def install(folder: Path) -> None:
     @contextmanager
     def paused(one, recording, *, nanny):
         wait_for_the_end_of(folder / PAUSE)
-        with time_limited(one, recording, nanny=nanny):
+        with limit_time(one, recording, nanny=nanny):
             yield
 
-    solve.run_solver, perform.time_limited = slower, paused
+    solve.run_solver, perform.limit_time = slower, paused
 
 
 def wait_for_the_end_of(pause: Path) -> None:

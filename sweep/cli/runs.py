@@ -79,7 +79,7 @@ def plan(
 
     Example: sweep plan vldb-table5 --set d=64,128
     """
-    from sweep.cluster.clusters import planned_threads
+    from sweep.cluster.clusters import count_threads
     from sweep.experiment.loading import load_experiment
     from sweep.plan import dry_run
     from sweep.report import consoles, states
@@ -87,7 +87,7 @@ def plan(
     loaded = load_experiment(experiment, set_ or ())
     folder = f"results/{loaded.name}" if store is None else store
     spec = load_cluster(cluster, allow_code=allow_code)
-    workers = planned_threads(spec) if spec else None
+    workers = count_threads(spec) if spec else None
     planned = dry_run.plan(loaded, folder, allow_code=allow_code, workers=workers)
     machines = f"of {cluster}, as fast as this machine" if cluster else "on this machine"
     consoles.make_console().print(states.describe_plan(planned, folder, machines))

@@ -28,15 +28,27 @@ from sweep.cluster.specification import LOCAL, ClusterSpec
 from sweep.errors import ClusterError, NoWorkersError, first_line
 
 ALLOWED_FAILURES = 1
-"""Dask's ``allowed-failures``: Dask gives up on a task that has killed more workers than this."""
+"""Dask's ``allowed-failures``: Dask gives up on a task that has killed more workers than this.
+
+With 0, a task that merely waited on a worker killed by another would count as a killer; each higher
+number costs one more worker for every deadly cell before the sweep tries the cell alone.
+"""
 CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
-"""Longest and shortest wait for a scheduler's first answer; between them, ``patience`` decides."""
+"""Longest and shortest wait for a scheduler's first answer; between them, ``patience`` decides.
+
+A scheduler that is up answers in milliseconds, on a loaded machine in a second or two. While a lost
+scheduler is waited for, each attempt blocks Ctrl-C's message for at most the longest wait.
+"""
 _START_SECONDS = 600.0
 """Longest start of a cluster. Slow starts that succeed take a minute or two (a pod whose image is
 pulled, many workers on a loaded machine); jobs that wait in a queue do not count, as a batch
 cluster does not wait for them."""
 _CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
-"""Timeout passed to a cluster's ``close``, and extra seconds before any late call is abandoned."""
+"""Timeout passed to a cluster's ``close``, and extra seconds before any late call is abandoned.
+
+Workers in the middle of a solve are killed by Dask after 4 s; the command itself may take 20 s to
+end (`sweep.cli.common.END_SECONDS`).
+"""
 _TALKATIVE = ("distributed", "distributed.client", "tornado.application", "asyncio")
 _EXPECTED_WARNINGS = r"Port \d+ is already in use|Using a temporary security object"
 """Suppressed warnings: that the dashboard uses another port (its address is printed anyway), and
@@ -113,10 +125,10 @@ def connected(spec: ClusterSpec) -> Iterator[distributed.Client]:
             logger.setLevel(logging.CRITICAL)
         # errors in Dask's tasks that nobody awaits are logged when the tasks are collected: here
         stack.callback(gc.collect)
-        cluster: Any = None if spec.address else _started(spec, stack)
+        cluster: Any = None if spec.address else _start(spec, stack)
         address = spec.address or cluster.scheduler_address
-        with _explained(f"scheduler {address!r} cannot be reached"):
-            if not spec.insecure and exposed_to(address) == _MACHINES:
+        with _explain_errors(f"scheduler {address!r} cannot be reached"):
+            if not spec.insecure and describe_exposure(address) == _MACHINES:
                 raise ClusterError(
                     f"scheduler {address} has no key: anyone who can reach it over the network can "
                     "run code as you; give 'security: {ca: FILE, cert: FILE, key: FILE}' in "
@@ -136,7 +148,7 @@ def connected(spec: ClusterSpec) -> Iterator[distributed.Client]:
                 client.close()
 
 
-def exposed_to(address: str) -> str:
+def describe_exposure(address: str) -> str:
     """Say in a phrase who can run code on a cluster with this address; empty if keys are needed."""
     place = urlsplit(address if "://" in address else f"tcp://{address}")
     if place.scheme not in ("tcp", "ws", "ucx"):
@@ -144,7 +156,7 @@ def exposed_to(address: str) -> str:
     return "every user of this machine" if _LOOPBACK.fullmatch(place.hostname or "") else _MACHINES
 
 
-def planned_threads(spec: ClusterSpec) -> int:
+def count_threads(spec: ClusterSpec) -> int:
     """The number of tasks that a cluster can run at once, according to its specification.
 
     A running scheduler is asked for the number. For a cluster class, the number follows from the
@@ -177,19 +189,19 @@ def planned_threads(spec: ClusterSpec) -> int:
     return workers * threads
 
 
-def _started(spec: ClusterSpec, stack: ExitStack) -> Any:
+def _start(spec: ClusterSpec, stack: ExitStack) -> Any:
     """Start the cluster of a specification; it is closed when ``stack`` is closed."""
     what = f"cluster {spec.module}.{spec.cls} cannot be started"
     default = spec.kwargs is LOCAL.kwargs  # without a cluster.yaml to check
     with (
-        _explained(what, *((_LOCAL_HINT, NoWorkersError) if default else (_START_HINT,))),
+        _explain_errors(what, *((_LOCAL_HINT, NoWorkersError) if default else (_START_HINT,))),
         warnings.catch_warnings(),
         signals.deferred_interrupt(signals.WHILE_STARTING) as check_interrupts,
     ):
         warnings.filterwarnings("ignore", _EXPECTED_WARNINGS)
         with signals.restored_handlers():
             make = getattr(importlib.import_module(spec.module), spec.cls)
-        kwargs = _arguments(spec, make)
+        kwargs = _complete_arguments(spec, make)
         start = partial(make, *spec.args, **kwargs)
         try:
             cluster = signals.without_interrupts(start, _START_SECONDS)
@@ -205,7 +217,7 @@ def _started(spec: ClusterSpec, stack: ExitStack) -> Any:
     return cluster
 
 
-def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
+def _complete_arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
     """The keyword arguments of a cluster class, with the key that keeps other users out, if any.
 
     Dask passes a temporary key to workers on this machine in memory. To batch jobs it passes the
@@ -230,7 +242,7 @@ def _arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _explained(
+def _explain_errors(
     what: str, hint: str = _CHECK, kind: type[ClusterError] = ClusterError
 ) -> Iterator[None]:
     """Turn any error into a ClusterError that quotes the deepest cause that has a message."""
@@ -239,10 +251,13 @@ def _explained(
     except (ClusterError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        shown = one = error
-        while before := one.__cause__ or (None if one.__suppress_context__ else one.__context__):
-            one = before
-            shown = one if first_line(one) != type(one).__name__ else shown
+        shown = cause = error
+        # from the error to its first cause, as Python shows them; the last with a message is quoted
+        while earlier := (
+            cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+        ):
+            cause = earlier
+            shown = cause if first_line(cause) != type(cause).__name__ else shown
         raise kind(f"{what}: {first_line(shown)}; {hint}") from error
 
 

@@ -19,13 +19,18 @@ from sweep.errors import ClusterError, NoWorkersError, SchedulerLostError, first
 from sweep.events import ClusterReady, Listener, Warned, WorkerLeft, WorkersMissing
 
 _LOOK_SECONDS = 1.0
+"""Seconds between two checks of the workers, each a request to the scheduler of a few ms."""
 _ANSWER_SECONDS = 5.0
+"""Seconds after which a scheduler that is busy is taken not to answer; the driver waits so long."""
 _REPORT_AFTER_SECONDS = 5.0
+"""A shorter gap without workers is not reported: a nanny starts a new worker in 2 to 4 s."""
 _ASK_AGAIN_SECONDS = 30.0
+"""Seconds between two questions to the batch system, which administrators want to be rare."""
 _GONE_SECONDS = 17.0
 """Seconds after which a missing worker is considered dead; Dask waits 15 s for its return."""
 
 _QUEUE_SECONDS = 10.0
+"""Seconds after which ``squeue`` is taken not to answer, so that it delays no replacement."""
 _SQUEUE = ("squeue", "--me", "--noheader", "--format=%i")
 
 
@@ -103,8 +108,8 @@ class Workforce:
         with suppress(Exception):
             # Dask's client often replaces `scheduler_info` with information that lacks workers
             ask = self.client.scheduler.identity
-            found = self.client.sync(ask, n_workers=-1, callback_timeout=_ANSWER_SECONDS)
-            answered, self.workers = True, dict(found["workers"])
+            scheduler = self.client.sync(ask, n_workers=-1, callback_timeout=_ANSWER_SECONDS)
+            answered, self.workers = True, dict(scheduler["workers"])
         for worker in sorted(before.keys() - self.workers) if answered else ():
             self._listen(WorkerLeft(worker, len(self.workers)))
         self.threads = tuple(int(worker["nthreads"]) for worker in self.workers.values())
@@ -203,6 +208,7 @@ class Workforce:
         ``now`` is the current value of `time.monotonic`.
         """
         cluster, last_seen = self._cluster, self._last_seen
+        # jobs that had workers, none of which Dask still expects back
         present = {worker["name"] for worker in cluster.scheduler_info["workers"].values()}
         for name, spec in cluster.worker_spec.items():
             # a batch job has a group of workers
@@ -213,18 +219,20 @@ class Workforce:
         ended = [name for name in cluster.worker_spec if last_seen.get(name, now) < gone]
         for name in ended:  # the new job has the same name
             del last_seen[name]
+        # now and then, jobs that never had workers: gone from the queue, or refused by it
         unstarted = []
         if now >= self._next_retry:
             self._next_retry = now + _ASK_AGAIN_SECONDS
             ended += await self._unlisted()
-            unstarted = [one for one in cluster.workers.values() if one.status is Status.created]
+            unstarted = [job for job in cluster.workers.values() if job.status is Status.created]
+        # close them, so that the cluster finds them missing and starts them anew
         try:
             for name in cluster.workers.keys() & ended:
                 await cluster.workers.pop(name).close()
             if cluster.worker_spec.keys() - cluster.workers.keys():
                 await cluster  # starts the missing jobs
-            for worker in unstarted:
-                await worker
+            for job in unstarted:
+                await job
             if ended or unstarted:
                 self._trouble = ""
         except Exception as error:

@@ -164,7 +164,7 @@ def rerun(
         As for `run`.
     """
     from sweep.cluster.specification import requested
-    from sweep.runner.selection import selected
+    from sweep.runner.selection import select_cells
 
     spec = requested(cluster, patience, allow_mixed=allow_mixed)
     with mechanism.added(mechanisms or {}):
@@ -180,7 +180,7 @@ def rerun(
             longer = stored.experiment.model_copy(update={"time_limit": time_limit})
             stored = replace(stored, experiment=longer)
         with open_session(stored, listen) as session:
-            chosen = selected(stored, session.ledger, where)
+            chosen = select_cells(stored, session.ledger, where)
             keys, number = chosen.problems
             again = set(session.ledger.bound_errors)
             if where is not None:
@@ -215,19 +215,19 @@ def _check_given(experiment: Experiment, mechanisms: Mapping[str, Callable[..., 
             )
 
 
-def _modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]]) -> set[str]:
+def _list_modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]]) -> set[str]:
     """The names of the modules of all functions that the experiment names or that the user passes.
 
     ``__main__`` is left out.
     """
-    found = set[str]()
+    modules = set[str]()
     for _, _, entry in find_code_entries(experiment):
         written = entry.params.get("function") or []
         for function in written if isinstance(written, list) else [written]:
-            found.add(str(function).partition(":")[0])
-    for given in mechanisms.values():
-        found.add(given.__module__)
-    return found - {"__main__", ""}
+            modules.add(str(function).partition(":")[0])
+    for function in mechanisms.values():
+        modules.add(function.__module__)
+    return modules - {"__main__", ""}
 
 
 def solve(
@@ -278,12 +278,14 @@ def solve(
         ready = stack.enter_context(clusters.connected(spec)) if client is None else client
         started = None if client is not None or spec.address else ready.cluster
         workforce = Workforce(ready, spec, session.emit, stack, started)
-        if client is None and (exposed := clusters.exposed_to(workforce.address)):
+        if client is None and (exposed := clusters.describe_exposure(workforce.address)):
             open_to = (
                 f"scheduler {workforce.address} asks for no key: {exposed} can run code as you"
             )
             session.emit(events.Warned(open_to))
-        checks.check_workers(ready, worker_store, _modules(session.stored.experiment, mechanisms))
+        checks.check_workers(
+            ready, worker_store, _list_modules(session.stored.experiment, mechanisms)
+        )
         workforce.look()
         planned = tasks.pack_tasks(work, session.run, sum(workforce.threads))
         check_interrupts = stack.enter_context(signals.deferred_interrupt())

@@ -25,7 +25,7 @@ from sweep.store.folder import WorkerStore
 from sweep.store.ledger import MAX_WORKER_DEATHS
 from sweep.store.records import BoundRecord, Status
 from sweep.worker import checks
-from sweep.worker.perform import Loss, TaskOutcome, parcel, recorded
+from sweep.worker.perform import Loss, TaskOutcome, pack_call, read_recorded
 
 _WORKER_DIED = (
     "its worker died each time: ended at twice its time limit, killed, crashed or out of memory; "
@@ -33,12 +33,26 @@ _WORKER_DIED = (
 )
 _T = TypeVar("_T")
 MOST_ALIKE = 20
-"""A user's mechanism is stopped if its first `MOST_ALIKE` cells all fail with the same error."""
+"""A user's mechanism is stopped if its first `MOST_ALIKE` cells all fail with the same error.
+
+A mistake in a function fails every cell; one that merely refuses the largest cells, which come
+first, is not stopped by a handful of them.
+"""
 _MOST_REPEATS = 20
-"""Largest number of times that a task is sent again if it is lost without killing a worker."""
+"""Largest number of times that a task is sent again if it is lost without killing a worker.
+
+Schedulers and batch jobs that end at their walltime lose a long task a few times; a task that no
+worker can read is lost within seconds each time, and must end.
+"""
 
 _TICK_SECONDS = 0.5
+"""Longest wait for the end of a task before Ctrl-C and the workers are looked at."""
 _ANSWER_SECONDS = 5.0
+"""Longest wait for a worker that has ended a task to send the outcome, a few kB.
+
+The one thread that fetches outcomes waits meanwhile; a task that is given up too early is sent
+again, and finds its records in the journal.
+"""
 _SETTLED_SECONDS = 2.0
 """Least age, in seconds, of a worker on which a suspect is tried.
 
@@ -46,12 +60,20 @@ A suspect is a task that may have killed its worker. Dask does not replace a wor
 this age.
 """
 _LEAST_IN_FLIGHT = 64
+"""Least number of tasks in flight, so that workers that join find work at once."""
 _IN_FLIGHT_PER_THREAD = 20
-"""Tasks in flight per worker thread, enough to keep it busy while the driver writes a dataset."""
+"""Tasks in flight per worker thread, enough to keep it busy while the driver writes a dataset.
+
+A block of cheap cells takes about half a second, and a dataset of a million cells some seconds. All
+tasks in flight are held in memory by the driver and the scheduler.
+"""
 _PYTHON_BYTES = 2**28
-"""Bytes of memory that a worker process uses before its first solve."""
+"""Bytes of memory that a worker process uses before its first solve; 110 MB without BLAS."""
 _SMALL_BYTES = 2**28
-"""Bytes of memory that every worker is assumed to have available for a solve."""
+"""Bytes of memory that every worker is assumed to have available for a solve.
+
+Tasks below it name no workers, so that Dask may queue and balance them freely.
+"""
 
 
 @dataclass(frozen=True)
@@ -124,13 +146,16 @@ class Dispatch:
         try:
             while left := len(in_flight.flights) + len(suspects) + len(planned) - sent:
                 tick()
+                # 1. workers that have come or gone
                 if workforce.look():
                     self._try_suspects()
                 self._session.meter.look(workforce.threads, left)
+                # 2. send as many tasks as keep every thread busy
                 room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * sum(workforce.threads))
                 while sent < len(planned) and len(in_flight.flights) < room:
                     self._send(planned[sent])
                     sent += 1
+                # 3. take the outcome of one task, or wait for a lost scheduler and send all anew
                 ended = in_flight.next_end()
                 if workforce.client.status != "running":
                     lost = in_flight.withdraw(in_flight.flights)
@@ -147,13 +172,19 @@ class Dispatch:
         in_flight, workers, now = self._in_flight, self._workforce.workers, time.monotonic()
         if not workers:  # also if the scheduler does not answer
             return
+        # Dask leaves a task waiting for ever if all the workers that may run it are gone
         flights = in_flight.flights.items()
-        gone = [at for at, one in flights if one.where and workers.keys().isdisjoint(one.where)]
+        gone = [
+            name
+            for name, flight in flights
+            if flight.where and workers.keys().isdisjoint(flight.where)
+        ]
         if gone:
             deaths = in_flight.deaths(gone)
             for flight in in_flight.withdraw(gone):
                 # only a task that ran alone is certain to have killed its worker
                 self._handle(flight, Loss(deaths.get(flight.task.name, 0) if flight.alone else 0))
+        # a suspect is tried only where nothing else runs that its death would take along
         trials = {flight.where[0] for _, flight in flights if flight.alone}
         self._seen = {worker: self._seen.get(worker, now) for worker in workers}
         settled = [worker for worker in workers if now - self._seen[worker] >= _SETTLED_SECONDS]
@@ -186,19 +217,19 @@ class Dispatch:
 
         The error is recorded for the task's bounds only if the task killed too many workers.
         """
-        known = recorded(task, self._in_flight.worker_store)
-        records = list(known.values())
+        solved = read_recorded(task, self._in_flight.worker_store)
+        records = list(solved.values())
         about = {"started": time.time() if task.deaths else 0.0, "deaths": task.deaths}
         for solve in task.solves:
             if not solve.cells and task.deaths >= MAX_WORKER_DEATHS:
                 records.append(BoundRecord(solve.problem, error=error, code=solve.code))
             lost = solve.records(status=Status.LOST, error=error, **about)
-            records += [record for record in lost if record.cell not in known]
+            records += [record for record in lost if record.cell not in solved]
         self._settle(task, TaskOutcome(f"{task.name}-lost", tuple(records), written=False))
 
     def _send(self, task: Task) -> None:
         if self._stopped:
-            solves = [one for one in task.solves if one.mechanism.shown not in self._stopped]
+            solves = [solve for solve in task.solves if solve.mechanism.shown not in self._stopped]
             task = replace(task, solves=tuple(solves))
         if task.solves:
             self._in_flight.submit(task)
@@ -212,9 +243,9 @@ class Dispatch:
         mechanisms = {solve.key: solve.mechanism for solve in task.solves}
         for record in self._session.accept(task, done):
             mechanism = mechanisms[record.solve]
-            known = solvers.all_mechanisms()[mechanism.name]
+            definition = solvers.all_mechanisms()[mechanism.name]
             errors = self._first_errors.setdefault(mechanism.shown, [])
-            theirs = known.foreign or known.runs_code
+            theirs = definition.foreign or definition.runs_code
             if theirs and len(errors) < MOST_ALIKE and record.status is not Status.LOST:
                 errors.append(record.error if record.status is Status.FAILED else "")
                 if len(errors) == MOST_ALIKE and errors[0] and len(set(errors)) == 1:
@@ -230,8 +261,12 @@ class Dispatch:
             )
         )
         flights = self._in_flight.flights.items()
-        listed = [at for at, one in flights if name in {s.mechanism.shown for s in one.task.solves}]
-        for flight in self._in_flight.withdraw(listed):
+        concerned = [
+            task
+            for task, flight in flights
+            if name in {solve.mechanism.shown for solve in flight.task.solves}
+        ]
+        for flight in self._in_flight.withdraw(concerned):
             self._send(flight.task.again())
 
 
@@ -268,7 +303,7 @@ class InFlight:
             # a memory limit of 0 means that the worker has no limit
             where = [name for name, has in workers.items() if not 0 < has["memory_limit"] < least]
             where = where if len(where) < len(workers) else []
-        call, future = parcel(task, self.worker_store), None
+        call, future = pack_call(task, self.worker_store), None
         try:
             future = self.workforce.client.submit(
                 pickle.loads, call, key=task.name, pure=False, workers=where or None

@@ -16,7 +16,7 @@ from sweep.experiment.document import read_document
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import lay_out
 from sweep.plan.stored import StoredExperiment, of_store, unfinished
-from sweep.runner.selection import selected
+from sweep.runner.selection import select_cells
 from sweep.runner.session import open_session
 from sweep.store import arrays
 from sweep.store.folder import POINTER, RESULTS, Store, create, open_
@@ -147,7 +147,7 @@ def forget(
         if where is None:
             chosen = session.ledger.others(stored.cells.ids)
         else:
-            ids = selected(stored, session.ledger, where).ids
+            ids = select_cells(stored, session.ledger, where).ids
             chosen = texts(ids[session.ledger.rows(ids) > 0])
         if chosen:
             session.write(f"{session.run}-forgotten", [ForgottenRecord(cell) for cell in chosen])

@@ -13,15 +13,21 @@ from sweep.plan.tasks import Task
 from sweep.store.records import TROUBLED, CellRecord
 
 _SECONDS = 1.0
+"""Seconds between two reports, as often as a person wants to read one."""
 _RECENT_TASKS = 100
 """Rates are measured over this many of the latest tasks, because the longest tasks run first."""
 _SHOWN = 5
+"""Number of slowest cells and of most frequent reasons of failure in a report."""
 _EIGHTY_PERCENT = 1.2816
 """Half-width, in standard deviations, of the middle 80 % of a normal distribution."""
 _LEAST_SPREAD, _SPREAD_OF_ONE = 1.1, 4.0
+"""Least factor between the expected time left and an end of its interval, and the factor after one
+task, which says little about the others."""
 _LEAST_LEFT_SECONDS = 1.0
+"""Seconds between two reports, as often as a person wants to read one."""
 """Least number of core seconds that are assumed to remain while a task is running."""
 _ROUNDING = 1e-9
+"""Share of the planned seconds that may be left over by rounding when all tasks have ended."""
 
 
 class ProgressMeter:

@@ -18,7 +18,7 @@ STALE = "code == 'other'"
 """The condition for cells that were solved or certified by code other than the current code."""
 
 
-def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cells:
+def select_cells(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cells:
     """The cells for which a condition holds.
 
     A condition does not hold for a cell that lacks a value needed to evaluate it: a coordinate that
@@ -42,22 +42,22 @@ def selected(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cel
     if where is None:
         return troubled(stored.cells, ledger)
     condition = conditions.parse(where)
-    known, chosen = {"group"}, [np.empty(0, dtype=np.int32)]
+    names, chosen = {"group"}, [np.empty(0, dtype=np.int32)]
     without_budgets = stored.experiment.model_copy(update={"epsilon": (), "delta": ()})
     states = code_states(stored.cells, ledger)
     for grid in stored.grids:
         data = build.assembled(grid, ledger, without_budgets)
-        known.update(map(str, data.variables))
+        names.update(map(str, data.variables))
         needed = {"cell", "status"} | (condition.names & data.data_vars.keys())
         bare = data[[*needed]].drop_attrs(deep=False)  # else the experiment's text is parsed again
         cells = frames.to_frame(bare).assign(group=grid.group)
-        at = stored.cells.index.positions(cells["cell"].to_list())
-        cells["code"] = states[at]
-        chosen.append(at[frames.holding(condition, cells)])
-    for name in sorted(condition.names - known):
+        positions = stored.cells.index.positions(cells["cell"].to_list())
+        cells["code"] = states[positions]
+        chosen.append(positions[frames.holding(condition, cells)])
+    for name in sorted(condition.names - names):
         raise SweepError(
             f"condition {where!r} uses {name!r}, of which store {str(stored.store.path)!r} does "
-            f"not have one value for each cell; {nearest(name, sorted(known))}"
+            f"not have one value for each cell; {nearest(name, sorted(names))}"
         )
     cells_chosen = np.unique(np.concatenate(chosen))
     if not len(cells_chosen) and where != STALE:

@@ -36,8 +36,11 @@ if TYPE_CHECKING:
     from sweep.worker.perform import TaskOutcome
 
 _FLUSH_SECONDS = 2.0
+"""Least number of seconds between two datasets."""
 _FLUSH_SHARE = 100.0
+"""Least ratio of the time between two datasets to the time that writing one takes."""
 _TRY_AGAIN_SECONDS = 30.0
+"""Seconds until a dataset that could not be written is tried again, for instance on a full disk."""
 
 
 class Session:
@@ -84,7 +87,7 @@ class Session:
             self.emit(
                 events.Warned(f"journal segment {name!r} is gone; its cells are solved again")
             )
-        self.run = _run_name(self.journal.names, self.stored.store.identity)
+        self.run = _name_run(self.journal.names, self.stored.store.identity)
         self._published = self.stored.store.dataset.state
         self.remove_forgotten_arrays()
 
@@ -231,7 +234,7 @@ class Session:
         with suppress(OSError):
             self.journal.write_index()
         store, experiment = self.stored.store.dataset, self.stored.experiment
-        state = f"{_deriving_code()}:{experiment.digest}:{self.journal.state}"
+        state = f"{_hash_deriving_code()}:{experiment.digest}:{self.journal.state}"
         if self._published == state:
             return
         from sweep.dataset import build
@@ -288,7 +291,7 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
             raise session.unwritten
 
 
-def _run_name(segments: Iterable[str], store: str) -> str:
+def _name_run(segments: Iterable[str], store: str) -> str:
     """A name for a run, unique on any cluster; the names of a store's runs sort chronologically.
 
     The name must be unique because Dask treats tasks with the same key as one task, even if two
@@ -302,7 +305,7 @@ def _run_name(segments: Iterable[str], store: str) -> str:
 
 
 @cache
-def _deriving_code() -> str:
+def _hash_deriving_code() -> str:
     """The hash of the code that derives a dataset from a journal."""
     hasher = hashlib.sha256(code.project().encode())
     for file in sorted((Path(__file__).parents[1] / "dataset").glob("*.py")):

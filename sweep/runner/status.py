@@ -134,22 +134,22 @@ def status(store: str | Path | Location) -> StoreStatus:
     opened = open_(store)
     journal = Journal(opened.journal)
     ledger = journal.refresh()
-    known = opened.cells
+    cells = opened.cells
     grids: Sequence[Grid] = ()
     obstacle = None
     try:
         stored = of_store(store)
-        stale, edited = (int(found.sum()) for found in solved_by_other_code(stored.cells, ledger))
+        stale, edited = (int(mask.sum()) for mask in solved_by_other_code(stored.cells, ledger))
         grids = stored.grids
     except SweepError as error:
         stale, edited, obstacle = 0, 0, str(error)
-    rows = ledger.rows(known)
+    rows = ledger.rows(cells)
     records = ledger.records(rows[np.isin(ledger.statuses(rows), TROUBLED)])
-    places = _places([record.cell for record in records], grids)
+    places = _locate([record.cell for record in records], grids)
     return StoreStatus(
         store=opened.path,
         experiment=opened.experiment,
-        statuses=counted(known, ledger),
+        statuses=counted(cells, ledger),
         groups={grid.group: counted(grid.cells.ids, ledger) for grid in grids},
         running=opened.user,
         progress=log.progress(opened.path),
@@ -167,7 +167,7 @@ def status(store: str | Path | Location) -> StoreStatus:
     )
 
 
-def _places(
+def _locate(
     cells: Sequence[str], grids: Iterable[Grid]
 ) -> dict[str, tuple[str, Mapping[str, Scalar]]]:
     """The group and the labels of each cell that is in one of the grids."""
@@ -223,11 +223,11 @@ def histories(
     opened = open_(store)
     grids: Sequence[Grid] = ()
     if where is not None:
-        from sweep.runner.selection import selected
+        from sweep.runner.selection import select_cells
 
         stored = of_store(store)
         grids, ledger = stored.grids, Journal(opened.journal).refresh()
-        chosen = texts(selected(stored, ledger, where).ids)
+        chosen = texts(select_cells(stored, ledger, where).ids)
     else:
         chosen = sorted(cell for cell in texts(opened.cells) if cell.startswith(beginning))
         if not chosen:
@@ -237,11 +237,11 @@ def histories(
             )
         with suppress(SweepError):
             grids = of_store(store).grids
-    records, places = _records_of(opened.journal, chosen), _places(chosen, grids)
+    records, places = _read_records(opened.journal, chosen), _locate(chosen, grids)
     return tuple(CellHistory(cell, *places.get(cell, ("", {})), records[cell]) for cell in chosen)
 
 
-def _records_of(
+def _read_records(
     folder: Location, cells: Sequence[str]
 ) -> dict[str, tuple[tuple[str, CellRecord | ForgottenRecord], ...]]:
     by_id: dict[str, list[tuple[str, CellRecord | ForgottenRecord]]] = {cell: [] for cell in cells}
@@ -255,5 +255,5 @@ def _records_of(
         except DamagedSegmentError:
             continue
         except FileNotFoundError:  # a compaction has removed it
-            return _records_of(folder, cells)
+            return _read_records(folder, cells)
     return {cell: tuple(kept) for cell, kept in by_id.items()}

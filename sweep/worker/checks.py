@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _ANSWER_SECONDS = 10.0
+"""Seconds for all workers to import the project and the user's modules and to answer.
+
+Imports from a shared disk take seconds; a worker that needs longer is checked with its first task.
+"""
 
 
 def check_workers(
@@ -45,7 +49,7 @@ def check_workers(
     """
     from distributed.diagnostics.plugin import UploadFile
 
-    ask = partial(client.run, _difference, worker_store, modules, on_error="return")
+    ask = partial(client.run, _find_difference, worker_store, modules, on_error="return")
     sent = set[str]()
     while True:
         try:
@@ -53,21 +57,21 @@ def check_workers(
         except OSError:  # no answer in time, or the scheduler is lost
             return
         answers = sorted(replies.items())  # a worker without differences returns an empty text
-        wrong = [(at, said) for at, said in answers if said and not isinstance(said, OSError)]
+        wrong = [pair for pair in answers if pair[1] and not isinstance(pair[1], OSError)]
         if not wrong:
             return
         address, reply = wrong[0]
         if isinstance(reply, str):
             raise ClusterError(f"worker {address}: {reply}")
         name = reply.name or "" if isinstance(reply, ModuleNotFoundError) else ""
-        file = _single_file(name)
+        file = _find_single_file(name)
         if file is None or name in sent:
             raise ClusterError(f"worker {address}: {unreadable(reply)}") from reply
         client.register_plugin(UploadFile(str(file), load=False), name=f"sweep-module-{name}")
         sent.add(name)
 
 
-def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
+def _find_difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
     """Say how this worker's code or versions differ from the command's; empty text if they agree.
 
     Raises ModuleNotFoundError if a module is missing.
@@ -83,12 +87,12 @@ def _difference(worker_store: WorkerStore, modules: Collection[str]) -> str:
     return code.worker_difference(worker_store.code, worker_store.versions)
 
 
-def _single_file(name: str) -> Path | None:
+def _find_single_file(name: str) -> Path | None:
     """The file of a user's module; None if it is installed, is a package or is in a package."""
     file = Path(find_module_file(name) or "")
     installed = {"site-packages", "dist-packages"} & set(file.parts)
-    own = file.name == f"{name}.py" and name not in sys.stdlib_module_names
-    return file if own and not installed else None
+    importable = file.name == f"{name}.py" and name not in sys.stdlib_module_names
+    return file if importable and not installed else None
 
 
 def unreadable(error: BaseException) -> str:

@@ -66,8 +66,8 @@ def _send(request: _Request) -> None:
         _process.cache_clear()
         requests = list(_running.values())
     with suppress(OSError):  # the process was killed this very moment
-        for one in requests:
-            print(json.dumps(vars(one)), file=_process().stdin, flush=True)
+        for each in requests:
+            print(json.dumps(vars(each)), file=_process().stdin, flush=True)
 
 
 @cache

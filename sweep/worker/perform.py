@@ -30,15 +30,21 @@ from sweep.store.folder import WorkerStore
 from sweep.store.journal import SUFFIX, read_segment, segment_text
 from sweep.store.records import BoundRecord, Record, Status
 from sweep.worker.kill_timer import kill_timer
-from sweep.worker.solve import Built, Facts, build, outcomes
+from sweep.worker.solve import Built, Facts, build, solve_and_record
 
 _dumps: Any = protocol.pickle.dumps
 _MOST_WORKLOADS = 16
+"""Most workloads that a worker keeps; tasks are sorted by workload, so that few are used again."""
 _MOST_WORKLOAD_BYTES = 2**28
+"""Bytes of matrices that a worker keeps, as many as Python itself uses; one may be larger."""
 _DOUBLE = 8
 
 LIMIT_FACTOR, GRACE_SECONDS = 2.0, 30.0
-"""A solve's worker is ended after this factor times the time limit, plus these seconds."""
+"""A solve's worker is ended after this factor times the time limit, plus these seconds.
+
+A mechanism that heeds its limit ends within one iteration of it, and then verifies its answer; only
+one that does not is worth a worker, whose restart takes seconds.
+"""
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ class _Call:
         return self.function, self.args
 
 
-def parcel(task: Task, worker_store: WorkerStore) -> bytes:
+def pack_call(task: Task, worker_store: WorkerStore) -> bytes:
     """A call of `perform` as bytes; `pickle.loads` of the bytes makes the call or raises an error.
 
     Dask itself then imports nothing. (It ends a worker that cannot import a task's function.)
@@ -138,17 +144,17 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Loss:
                     continue
                 key = solve.workload_key
                 if key not in built:
-                    with time_limited(solve, recording, nanny=nanny):
-                        built[key] = cached_workload(key, solve.workload)
-                with time_limited(solve, recording, nanny=nanny):
-                    recording.add(outcomes(solve, built[key], worker_store, weights))
+                    with limit_time(solve, recording, nanny=nanny):
+                        built[key] = get_workload(key, solve.workload)
+                with limit_time(solve, recording, nanny=nanny):
+                    recording.add(solve_and_record(solve, built[key], worker_store, weights))
         return recording.outcome(time.perf_counter() - started)
     except Exception as error:
         return Loss(message=first_line(error))
 
 
 @contextmanager
-def time_limited(solve: Solve, recording: "Recording", *, nanny: bool) -> Iterator[None]:
+def limit_time(solve: Solve, recording: "Recording", *, nanny: bool) -> Iterator[None]:
     """End this process if a solve ignores its time limit; Dask has no time limits for tasks.
 
     Just before the end, the solve's cells are recorded as ``timeout``, without numbers. The nanny
@@ -174,7 +180,7 @@ _workloads: OrderedDict[str, Built] = OrderedDict()
 _lock = threading.Lock()
 
 
-def cached_workload(key: str, spec: Spec) -> Built | Facts:
+def get_workload(key: str, spec: Spec) -> Built | Facts:
     """The workload of a specification, from this worker's cache or else newly built.
 
     If it cannot be built, the facts of the error.
@@ -186,7 +192,7 @@ def cached_workload(key: str, spec: Spec) -> Built | Facts:
         if key in _workloads:
             _workloads.move_to_end(key)
             return _workloads[key]
-        while sum(map(_weight, _workloads.values())) >= _MOST_WORKLOAD_BYTES:
+        while sum(map(_count_bytes, _workloads.values())) >= _MOST_WORKLOAD_BYTES:
             _workloads.popitem(last=False)
     workload = build(spec)
     if not isinstance(workload, Facts):  # an error is not kept for other tasks
@@ -195,7 +201,7 @@ def cached_workload(key: str, spec: Spec) -> Built | Facts:
     return workload
 
 
-def _weight(workload: Built) -> float:
+def _count_bytes(workload: Built) -> float:
     """Bytes of a workload's matrix, but at least the cache's limit divided by `_MOST_WORKLOADS`.
 
     The cache thus holds at most `_MOST_WORKLOADS` workloads.
@@ -228,7 +234,7 @@ class Recording:
 
     def __init__(self, task: Task, worker_store: WorkerStore) -> None:
         self.reachable = worker_store.reachable
-        self.recorded = recorded(task, worker_store) if self.reachable else {}
+        self.recorded = read_recorded(task, worker_store) if self.reachable else {}
         self.worker_store, self._task = worker_store, task
         self._fresh: list[Record] = []
         self._next_write = time.monotonic() + worker_store.interval
@@ -258,7 +264,7 @@ class Recording:
         return TaskOutcome(name, records, written, seconds)
 
 
-def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
+def read_recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
     """The journal's records of a task's solves, from all attempts at the task, by `subject`.
 
     A damaged segment is skipped, so that its solves are repeated.
@@ -272,7 +278,7 @@ def recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
     if not records:
         return {}
     subjects = {about for solve in task.solves for about in solve.subjects}
-    return {about: one for one in records if (about := subject(one)) in subjects}
+    return {about: record for record in records if (about := subject(record)) in subjects}
 
 
 def subject(record: Record) -> str:

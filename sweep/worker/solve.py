@@ -32,6 +32,7 @@ from sweep.store.records import BoundRecord, CellRecord, Record, Status
 from workloads.operators import Array, Drawn
 
 _CERTIFIED_TO = 1e-4
+"""Gap to which lower bounds are proved: the papers print four digits of a ratio."""
 _STOPPED = "stopped at its time limit with a feasible answer; "
 _LONGER = "'sweep rerun STORE --time-limit SECONDS' allows more time"
 _WEAK = (
@@ -40,6 +41,7 @@ _WEAK = (
 )
 _OWN_LIMIT = "the limit is the mechanism's own time_limit, which the experiment has to raise"
 _SMALL_ENTRIES = 2**24
+"""Entries (128 MB) up to which a matrix is built with its workload, outside the run time."""
 _TRIVIAL_SECONDS, _TRIVIAL_BYTES = 1e-2, 2**20
 """Expected seconds and bytes below which only a solve's run time is measured.
 
@@ -66,7 +68,7 @@ class Facts:
     traceback: str = ""
 
 
-def measured(call: Callable[[], _T], *, trivial: bool = False) -> tuple[_T, Facts]:
+def measure(call: Callable[[], _T], *, trivial: bool = False) -> tuple[_T, Facts]:
     """The result of a call, and the facts of its time and memory.
 
     The memory is the process's peak resident memory during the call minus its resident memory
@@ -84,18 +86,18 @@ def measured(call: Callable[[], _T], *, trivial: bool = False) -> tuple[_T, Fact
             ctypes.CDLL(None).malloc_trim(0)
         with suppress(OSError):  # a kernel without high-water marks
             Path("/proc/self/clear_refs").write_text("5")
-            before = _memory("VmRSS:")
+            before = _read_memory("VmRSS:")
     cpu, wall = 0.0 if trivial else time.process_time(), time.perf_counter()
     result = call()
     wall = time.perf_counter() - wall
     cpu = wall if trivial else time.process_time() - cpu
     peak = 0 if trivial else None
     if before:
-        peak = max(_memory("VmHWM:") - before, 0)
+        peak = max(_read_memory("VmHWM:") - before, 0)
     return result, Facts(Status.OK, wall, cpu, peak)
 
 
-def _memory(entry: str) -> int:
+def _read_memory(entry: str) -> int:
     """The value of an entry of ``/proc/self/status``, in bytes."""
     return int(Path("/proc/self/status").read_text().partition(entry)[2].split()[0]) * 1024
 
@@ -109,11 +111,11 @@ def build(spec: Spec) -> Built | Facts:
         ):
             _ = built.matrix
     except BaseException as error:
-        return _failure(error)
+        return _describe_failure(error)
     return built
 
 
-def outcomes(
+def solve_and_record(
     solve: Solve, built: Built | Facts, worker_store: WorkerStore, weights: dict[str, Weights]
 ) -> list[Record]:
     """Do a solve; return a record for each of its cells, or for its bound if it serves no cell.
@@ -136,11 +138,11 @@ def outcomes(
         if isinstance(built, Facts):
             facts = built
         elif not solve.cells:
-            return [_certified(solve, built)]
+            return [_certify(solve, built)]
         else:
-            solution, facts = _solved(solve, built, worker_store, weights)
+            solution, facts = _solve(solve, built, worker_store, weights)
     except BaseException as error:
-        facts = _failure(error)
+        facts = _describe_failure(error)
     if not solve.cells:
         line, text = facts.error, facts.traceback
         return [BoundRecord(solve.problem, error=line, traceback=text, code=solve.code)]
@@ -148,35 +150,35 @@ def outcomes(
     records = solve.records(host=socket.gethostname(), started=started, **about, **vars(facts))
     for place, cell in enumerate(solve.cells):
         if cell.simulate and solution is not None and facts.status is not Status.LOST:
-            records[place] = _simulated(cell, records[place], solution)
+            records[place] = _add_simulation(cell, records[place], solution)
     return [*records]
 
 
-def _certified(solve: Solve, built: Built) -> BoundRecord:
+def _certify(solve: Solve, built: Built) -> BoundRecord:
     assert isinstance(built, workloads.Workload)  # `bounds_needed` asks for no other
     started, limit = time.perf_counter(), solve.cost.time_limit
-    problem = Problem(built, _targets(solve.targets, built), solve.neighbours)
+    problem = Problem(built, _make_targets(solve.targets, built), solve.neighbours)
     bound = lower_bound(problem, Stopping(_CERTIFIED_TO, 100, Deadline.after(limit)))
     seconds = time.perf_counter() - started
     error = _WEAK if limit is not None and seconds >= limit else ""
     return BoundRecord(solve.problem, bound, runtime_s=seconds, error=error, code=solve.code)
 
 
-def _solved(
+def _solve(
     solve: Solve, built: Built, worker_store: WorkerStore, weights: dict[str, Weights]
 ) -> tuple[Solution, Facts]:
     """The solution of a solve, and the fields of its cells' records that follow from it."""
     name, chosen, needed = solve.workload.name, solve.mechanism, solve.code
     if needed and (other := code.solve_difference(needed, name, chosen)):
         raise StoreError(other)
-    targets = _targets(solve.targets, built)
-    solution, cost = measured(
+    targets = _make_targets(solve.targets, built)
+    solution, cost = measure(
         lambda: run_solver(solve, built, targets, weights.get(solve.chain)),
         trivial=0.0 < solve.cost.bytes < _TRIVIAL_BYTES and solve.cost.seconds < _TRIVIAL_SECONDS,
     )
     if solve.chain and solution.weights is not None:
         weights[solve.chain] = solution.weights
-    facts = _facts(solve, solution, cost)
+    facts = _collect_facts(solve, solution, cost)
     if not worker_store.keep or (solution.timed_out and solve.has_result):
         return solution, facts
     store = worker_store.store.path
@@ -203,19 +205,19 @@ def run_solver(
     """
     chosen = solve.mechanism
     options = files.root_files(chosen.params)
-    known = solvers.all_mechanisms()[chosen.name].params()
-    if solve.cost.time_limit is not None and "time_limit" in known:
+    accepted = solvers.all_mechanisms()[chosen.name].params()
+    if solve.cost.time_limit is not None and "time_limit" in accepted:
         options["time_limit"] = solve.cost.time_limit
     if start is not None:
         options["start"] = start
     return solvers.solve(chosen.name, built, targets, neighbours=solve.neighbours, **options)
 
 
-def _targets(spec: Spec, built: Built) -> Array:
+def _make_targets(spec: Spec, built: Built) -> Array:
     return workloads.targets.make(spec.name, built, **files.root_files(spec.params))
 
 
-def _facts(solve: Solve, solution: Solution, cost: Facts) -> Facts:
+def _collect_facts(solve: Solve, solution: Solution, cost: Facts) -> Facts:
     """The fields of a solve's records that follow from its solution and measured cost."""
     content = solution.record()
     curve = content.pop("curve", None)
@@ -227,47 +229,49 @@ def _facts(solve: Solve, solution: Solution, cost: Facts) -> Facts:
         elif value is not None:
             notes[name] = value
     error, limit, took = "", solve.cost.time_limit, cost.runtime_s or 0.0
-    known = solvers.all_mechanisms()[solve.mechanism.name]
+    mechanism = solvers.all_mechanisms()[solve.mechanism.name]
     if solution.timed_out:
-        own = solve.mechanism.params.get("time_limit") is not None
-        error = _STOPPED + (_OWN_LIMIT if own else _LONGER)
-    elif limit is not None and took > limit and (known.foreign or known.runs_code):
+        limited_itself = solve.mechanism.params.get("time_limit") is not None
+        error = _STOPPED + (_OWN_LIMIT if limited_itself else _LONGER)
+    elif limit is not None and took > limit and (mechanism.foreign or mechanism.runs_code):
         error = f"took {took:.3g} s, more than its time limit of {limit:g} s; {_LONGER}"
     return replace(
         cost,
         status=Status.TIMEOUT if error else Status.OK,
         numbers=numbers,
-        notes=_plain(notes),
-        curve=_plain(curve),
+        notes=_to_plain(notes),
+        curve=_to_plain(curve),
         error=error,
     )
 
 
-def _simulated(cell: CellTask, record: CellRecord, solution: Solution) -> CellRecord:
+def _add_simulation(cell: CellTask, record: CellRecord, solution: Solution) -> CellRecord:
     """Simulate the solution's noise, and return the cell's record with the results added."""
     try:
         simulated = simulate(solution, cell.simulate, int(cell.id, 16))
     except NotApplicableError as error:
         return replace(record, notes={**record.notes, "simulate": str(error)})
     except BaseException as error:
-        facts = _failure(error)
+        facts = _describe_failure(error)
         return replace(record, status=facts.status, error=facts.error, traceback=facts.traceback)
     numbers = {name: float(value) for name, value in simulated.items()}
     return replace(record, numbers={**record.numbers, **numbers})
 
 
-def _plain(content: Any) -> Any:
+def _to_plain(content: Any) -> Any:
     """Convert the content to types that JSON can represent."""
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(
         content,
-        fallback=lambda one: one.tolist() if isinstance(one, np.ndarray | np.generic) else str(one),
+        fallback=lambda value: (
+            value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+        ),
         inf_nan_mode="constants",
     )
 
 
-def _failure(error: BaseException) -> Facts:
+def _describe_failure(error: BaseException) -> Facts:
     """The `Facts` of an error that a cell's code has raised, even if it is ``SystemExit``.
 
     Dask would treat ``SystemExit`` and ``KeyboardInterrupt`` as the end of the worker. A real

@@ -203,7 +203,7 @@ def fetched(client, future):
 
 
 def test_a_task_that_cannot_be_read_is_refused_by_its_worker(client):
-    parcel = perform.parcel(task("one", "p"), None).replace(b"zlib", b"zlip")
+    parcel = perform.pack_call(task("one", "p"), None).replace(b"zlib", b"zlip")
     refusal = fetched(client, client.submit(pickle.loads, parcel, pure=False))
     assert refusal.worker in client.nthreads()
     assert "it has no module 'zlip'; add the module's folder to the PYTHONPATH" in refusal.message

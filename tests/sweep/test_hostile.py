@@ -12,7 +12,7 @@ from sweep.grid.expansion import expand
 from sweep.plan import dry_run
 from sweep.plan.stored import of_store
 from sweep.runner import status
-from sweep.runner.selection import selected
+from sweep.runner.selection import select_cells
 from sweep.store.journal import Journal
 from sweep.store.records import Status
 
@@ -41,7 +41,7 @@ def test_a_condition_is_false_where_a_group_lacks_its_coordinate(client, tmp_pat
     sweep.run(experiment(*blocks), tmp_path / "s", client)
     found = of_store(tmp_path / "s")
     ledger = Journal(found.store.journal).refresh()
-    chosen = selected(found, ledger, "mechanism == 'GM' and d > 2")
+    chosen = select_cells(found, ledger, "mechanism == 'GM' and d > 2")
     assert [(cell.group, cell.coords["d"]) for cell in chosen] == [("prefix", 4)]
 
 

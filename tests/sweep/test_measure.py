@@ -3,7 +3,7 @@ import time
 import numpy as np
 from processes import alone
 
-from sweep.worker.solve import measured
+from sweep.worker.solve import measure
 
 
 def twice_32_mib():
@@ -13,7 +13,7 @@ def twice_32_mib():
 
 
 def peaks():
-    return [measured(call)[1].peak_memory_bytes for call in (twice_32_mib, twice_32_mib, int)]
+    return [measure(call)[1].peak_memory_bytes for call in (twice_32_mib, twice_32_mib, int)]
 
 
 def test_the_memory_of_a_call_is_what_it_holds_at_once():
@@ -24,7 +24,7 @@ def test_the_memory_of_a_call_is_what_it_holds_at_once():
 
 
 def waiting():
-    return measured(lambda: time.sleep(0.2) or "done")
+    return measure(lambda: time.sleep(0.2) or "done")
 
 
 def test_waiting_takes_time_but_no_processor():

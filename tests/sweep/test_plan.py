@@ -7,7 +7,7 @@ from written import block, experiment
 
 from benchmarks.calibrate import measured
 from sweep.cluster import specification
-from sweep.cluster.clusters import planned_threads
+from sweep.cluster.clusters import count_threads
 from sweep.errors import ClusterError
 from sweep.plan.costs import read_calibration
 from sweep.plan.dry_run import plan
@@ -75,7 +75,7 @@ def test_mechanisms_of_marginals_alone_are_calibrated_too():
 def test_the_workers_of_a_cluster_are_known_before_it_is_started(tmp_path, written, threads):
     file = tmp_path / "cluster.yaml"
     file.write_text(f"module: any\n{written}\n")
-    assert planned_threads(specification.load(file)) == threads
+    assert count_threads(specification.load(file)) == threads
 
 
 def test_a_running_scheduler_is_asked_for_its_workers(client):
@@ -83,8 +83,8 @@ def test_a_running_scheduler_is_asked_for_its_workers(client):
     with LocalCluster(**{**specification.LOCAL.kwargs, "n_workers": 0}) as none:
         empty = specification.ClusterSpec(address=none.scheduler_address, insecure=True)
         with pytest.raises(ClusterError, match="has no workers"):
-            planned_threads(empty)
-    assert planned_threads(spec) == 2
+            count_threads(empty)
+    assert count_threads(spec) == 2
 
 
 def test_a_plan_says_how_long_it_takes_on_a_cluster(command, refusal, here):

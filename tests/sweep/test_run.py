@@ -24,7 +24,7 @@ from sweep.plan.stored import of_store
 from sweep.plan.tasks import CellTask, Solve
 from sweep.report.messages import describe_more
 from sweep.runner import session, status
-from sweep.runner.selection import selected
+from sweep.runner.selection import select_cells
 from sweep.store import folder
 from sweep.store.folder import Store, WorkerStore
 from sweep.store.journal import Journal
@@ -239,7 +239,9 @@ def test_conditions_speak_of_everything_that_a_cell_has(swept, tmp_path):
     ledger = Journal(stored.store.journal).refresh()
 
     def chosen(where):
-        return {(cell.mechanism.name, cell.coords["d"]) for cell in selected(stored, ledger, where)}
+        return {
+            (cell.mechanism.name, cell.coords["d"]) for cell in select_cells(stored, ledger, where)
+        }
 
     assert chosen("squared_privacy_cost > 3") == {("IP", 4), ("GM", 4)}
     assert chosen("variance_ratio == 1 and mechanism == 'IP'") == {("IP", 2), ("IP", 4)}
@@ -367,7 +369,7 @@ def test_a_dataset_that_other_code_has_made_is_made_again(client, small, tmp_pat
     heard = []
     sweep.run(small("[2]", "[IP]"), tmp_path / "s", client)
     for code_now in ("before", "after"):
-        monkeypatch.setattr(session, "_deriving_code", lambda code_now=code_now: code_now)
+        monkeypatch.setattr(session, "_hash_deriving_code", lambda code_now=code_now: code_now)
         for _ in range(2):
             sweep.run(small("[2]", "[IP]"), tmp_path / "s", client, listen=heard.append)
     assert len([event for event in heard if isinstance(event, events.DatasetWritten)]) == 2

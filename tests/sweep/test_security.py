@@ -144,7 +144,7 @@ def test_keys_are_files_and_exclude_insecure(tmp_path, key_files):
 def test_a_scheduler_that_other_machines_reach_without_a_key_is_refused(address):
     spec = specification.ClusterSpec(address=address)
     refused(spec, r"has no key: anyone who can reach it.*insecure: true")
-    assert clusters.exposed_to(address) == "every machine that reaches it"
+    assert clusters.describe_exposure(address) == "every machine that reaches it"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_scheduler_that_other_machines_reach_without_a_key_is_refused(address)
     ],
 )
 def test_encrypted_addresses_are_open_to_nobody_and_local_ones_to_users(address, who):
-    assert clusters.exposed_to(address) == who
+    assert clusters.describe_exposure(address) == who
 
 
 class Wide:

@@ -39,16 +39,16 @@ def builds(monkeypatch):
 
 def test_the_last_few_are_kept(builds):
     for d in range(1, 18):
-        module.cached_workload(str(d), Spec("prefix", {"d": d}))
-    module.cached_workload("17", Spec("prefix", {"d": 17}))
-    module.cached_workload("1", Spec("prefix", {"d": 1}))
+        module.get_workload(str(d), Spec("prefix", {"d": d}))
+    module.get_workload("17", Spec("prefix", {"d": 17}))
+    module.get_workload("1", Spec("prefix", {"d": 1}))
     assert (builds[17], builds[1]) == (1, 2)
 
 
 def test_large_ones_are_dropped_before_the_next_is_built(builds, monkeypatch):
     monkeypatch.setattr(module, "_MOST_WORKLOAD_BYTES", 100)
-    module.cached_workload("large", PREFIX)
-    module.cached_workload("small", Spec("prefix", {"d": 2}))
+    module.get_workload("large", PREFIX)
+    module.get_workload("small", Spec("prefix", {"d": 2}))
     assert [*module._workloads] == ["small"]
 
 
