@@ -356,8 +356,8 @@ def _join(pairs: Pairs, more: Pairs) -> Pairs:
     """Append to ``pairs`` the pairs in ``more`` that it does not contain."""
     ordered = np.sort(more, axis=1)
     ordered = ordered[ordered[:, 0] < ordered[:, 1]]
-    known = set(map(tuple, pairs.tolist()))
-    fresh = [pair for pair in dict.fromkeys(map(tuple, ordered.tolist())) if pair not in known]
+    present = set(map(tuple, pairs.tolist()))
+    fresh = [pair for pair in dict.fromkeys(map(tuple, ordered.tolist())) if pair not in present]
     return np.concatenate([pairs, np.array(fresh, dtype=np.intp).reshape(-1, 2)])
 
 

@@ -89,7 +89,7 @@ class Product(Reduction):
 
     def work(self, mechanism: Mechanism) -> Work:
         """Estimate the work of solving all factors, one after the other."""
-        works = [mechanism.work(ProblemSize(*one.workload.shape)) for one in self.factors]
+        works = [mechanism.work(ProblemSize(*factor.workload.shape)) for factor in self.factors]
         shape = self.problem.workload.shape
         stored = 8.0 * sum(size if size <= LARGEST_LISTED else 1 for size in shape)
         return Work(sum(w.flops for w in works), stored + max(w.bytes for w in works))
@@ -130,17 +130,18 @@ def multiply(mechanism: Mechanism, product: Product, powers: Mapping[str, int] =
         solved.append(solution)
         noises.append(solution.noise)
     bounds = [part.known_lower_bound for part in solved]
-    known = prod(bound for bound in bounds if bound is not None) / product.target
+    # Δ² of a product is the product of the factors' Δ² over the target, and so is its bound
+    lower = prod(bound for bound in bounds if bound is not None) / product.target
     return Solution(
         mechanism.name,
         product.problem,
         ProductNoise(tuple(noises), product.target),
-        known_lower_bound=None if None in bounds else known,
+        known_lower_bound=None if None in bounds else lower,
         iterations=sum(part.iterations for part in solved),
         converged=all(part.converged for part in solved),
         timed_out=any(part.timed_out for part in solved),
-        notes={"factors": len(factors), **_notes(solved)},
-        weights=_weights([part.weights for part in solved]),
+        notes={"factors": len(factors), **_multiply_notes(solved)},
+        weights=_multiply_weights([part.weights for part in solved]),
         measures={
             name: product.target**power * prod(part.measures[name] for part in solved)
             for name, power in powers.items()
@@ -148,7 +149,7 @@ def multiply(mechanism: Mechanism, product: Product, powers: Mapping[str, int] =
     )
 
 
-def _notes(solved: Sequence[Solution]) -> dict[str, float]:
+def _multiply_notes(solved: Sequence[Solution]) -> dict[str, float]:
     """Compute the notes of the product from those of its factors.
 
     The total-error ratio of the product, which is ``total_error_gap`` plus 1, is the product of the
@@ -161,14 +162,14 @@ def _notes(solved: Sequence[Solution]) -> dict[str, float]:
     }
 
 
-def _weights(weights: Sequence[Weights | None]) -> Weights | None:
+def _multiply_weights(weights: Sequence[Weights | None]) -> Weights | None:
     """The dual weights of all cells and queries that prove the product's lower bound.
 
     None if a factor has no weights, or if there are more than 10^7 cells or queries.
     """
-    known = [factor for factor in weights if factor is not None]
-    columns, queries = [factor.p for factor in known], [factor.q for factor in known]
+    given = [of_factor for of_factor in weights if of_factor is not None]
+    columns, queries = [of_factor.p for of_factor in given], [of_factor.q for of_factor in given]
     largest = max(prod(p.size for p in columns), prod(q.size for q in queries))
-    if len(known) < len(weights) or largest > LARGEST_LISTED:
+    if len(given) < len(weights) or largest > LARGEST_LISTED:
         return None
     return Weights(kron(columns), kron(queries))

@@ -99,7 +99,7 @@ class Closure:
     log_ranks: Array
 
 
-def _in_blocks(operator: Marginals) -> tuple[Blocks, list[tuple[int, ...]]]:
+def _merge_attributes(operator: Marginals) -> tuple[Blocks, list[tuple[int, ...]]]:
     """The blocks of merged attributes, and the marginals as tuples of block indices.
 
     Attributes with more than one value are merged if the same marginals contain them.
@@ -117,7 +117,7 @@ def _in_blocks(operator: Marginals) -> tuple[Blocks, list[tuple[int, ...]]]:
     return blocks, [tuple(first[i] for i in subset if i in first) for subset in operator.subsets]
 
 
-def _subsets_of(marginals: list[tuple[int, ...]]) -> tuple[Numbers, Numbers]:
+def _list_subsets(marginals: list[tuple[int, ...]]) -> tuple[Numbers, Numbers]:
     """For every subset of every marginal, the marginal's index and the blocks padded with -1."""
     widest = max(map(len, marginals))
     by_order: dict[int, list[int]] = {}
@@ -135,7 +135,7 @@ def _subsets_of(marginals: list[tuple[int, ...]]) -> tuple[Numbers, Numbers]:
     return np.concatenate(owners), np.concatenate(listed)
 
 
-def _distinct(rows: Numbers, largest: int) -> tuple[Numbers, Numbers]:
+def _find_distinct(rows: Numbers, largest: int) -> tuple[Numbers, Numbers]:
     """The distinct rows, and the index of every row among the distinct rows."""
     ids = np.zeros(len(rows), dtype=np.int64)
     for column in rows.T:
@@ -144,8 +144,13 @@ def _distinct(rows: Numbers, largest: int) -> tuple[Numbers, Numbers]:
     return rows[positions], ids
 
 
-SMALLEST_LOG = -650.0
+_SMALLEST_LOG = -650.0
+"""Least logarithm that is not rounded up.
+
+exp(-708) is the least normal float; exp(-650) leaves room for products with weights.
+"""
 _LARGEST_LOG = 700.0
+"""Largest exponent of a squared privacy cost that is still a float: exp(709) is the largest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,10 +270,10 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
     @cached_property
     def closure(self) -> Closure:
         """All subsets of the marginals' attributes. There may be many: check `pair_count` first."""
-        blocks, marginals = _in_blocks(self.operator)
+        blocks, marginals = _merge_attributes(self.operator)
         sizes = tuple(prod(self.operator.sizes[i] for i in block) for block in blocks)
-        owners, listed = _subsets_of(marginals)
-        members, ids = _distinct(listed, len(blocks))
+        owners, listed = _list_subsets(marginals)
+        members, ids = _find_distinct(listed, len(blocks))
         incidence = scipy.sparse.csr_array(
             (np.ones(ids.size), (owners, ids)), shape=(len(marginals), len(members))
         )
@@ -368,16 +373,18 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         """
         if self.operator.contained_count <= _LARGEST_CLOSURE:
             return self.operator.contained_count
-        return sum(1 << len(marginal) for marginal in _in_blocks(self.operator)[1])
+        return sum(1 << len(marginal) for marginal in _merge_attributes(self.operator)[1])
 
     @cached_property
     def matrix(self) -> ScalarBlocks:
         """The matrix A, with zero offset."""
-        known = self.closure
-        incidence = known.incidence
+        closure = self.closure
+        incidence = closure.incidence
         scale = np.log(self.targets) + 2 * self.log_copies + 2 * log(self.divisor)
-        logs = 2 * known.log_ranks[incidence.indices] - np.repeat(scale, np.diff(incidence.indptr))
-        data = np.exp(np.maximum(logs, SMALLEST_LOG))
+        logs = 2 * closure.log_ranks[incidence.indices] - np.repeat(
+            scale, np.diff(incidence.indptr)
+        )
+        data = np.exp(np.maximum(logs, _SMALLEST_LOG))
         matrix = scipy.sparse.csr_array(
             (data, incidence.indices, incidence.indptr), shape=incidence.shape
         )
@@ -386,9 +393,8 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
     @cached_property
     def blocks(self) -> ScalarClasses:
         """A with the classes into which its equivalent rows and columns are merged."""
-        known = self.closure
         row_keys = np.column_stack([np.log(self.targets), self.log_copies])
-        return collapse(self.matrix, row_keys, known.log_ranks[:, None])
+        return collapse(self.matrix, row_keys, self.closure.log_ranks[:, None])
 
     def optimum(self, stopping: Stopping, start: Weights | None = None) -> Progress[ScalarPoint]:
         """Compute the least Δ² at which every target can be met, from weights of the marginals."""
@@ -451,24 +457,26 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
 
     def spans(self, noises: Sequence[SubsetNoise]) -> Iterator[tuple[Span, Factorisation]]:
         """Yield a span for each subset, with the mechanism on its orthonormal contrasts."""
-        (noise,), known, d = noises, self.closure, self.problem.workload.d
-        by_subset = scipy.sparse.csc_array(known.incidence)
-        logs = np.broadcast_to(noise.log_variances, known.log_ranks.shape)
-        for at, (log_rank, log_variance) in enumerate(zip(known.log_ranks, logs, strict=True)):
-            rows: Any = by_subset.indices[by_subset.indptr[at] : by_subset.indptr[at + 1]]
+        (noise,), closure, d = noises, self.closure, self.problem.workload.d
+        by_subset = scipy.sparse.csc_array(closure.incidence)
+        logs = np.broadcast_to(noise.log_variances, closure.log_ranks.shape)
+        for number, (log_rank, log_variance) in enumerate(
+            zip(closure.log_ranks, logs, strict=True)
+        ):
+            rows: Any = by_subset.indices[by_subset.indptr[number] : by_subset.indptr[number + 1]]
             queries = np.exp(log_rank - self.log_copies[rows])[:, None] / self.divisor
-            blocks = tuple(known.blocks[block] for block in known.members[at] if block >= 0)
+            blocks = tuple(closure.blocks[block] for block in closure.members[number] if block >= 0)
             chosen, sizes = set(chain.from_iterable(blocks)), self.operator.sizes
             choice = tuple(0 if i in chosen else INDICATORS for i in range(len(sizes)))
             rank = prod(prod(sizes[i] for i in block) - 1 for block in blocks)
             component, column = Component(choice, float(rank), blocks), np.zeros(1, dtype=np.intp)
             span = Span(rows, column, tuple(map(int, rows)), (component,))
             deviation = exp((log_variance - log_rank) / 2)
-            unit = exp(max(log_rank - log(d), SMALLEST_LOG) / 2)
+            unit = exp(max(log_rank - log(d), _SMALLEST_LOG) / 2)
             basis, root = np.array([[unit]]), np.array([[unit * deviation]])
-            own = InBasis(Explicit(basis), Explicit(queries / unit), root)
+            in_basis = InBasis(Explicit(basis), Explicit(queries / unit), root)
             right = np.array([[1 / deviation]])
-            yield span, Factorisation(Explicit(deviation * queries), Explicit(right), own)
+            yield span, Factorisation(Explicit(deviation * queries), Explicit(right), in_basis)
 
 
 @runtime_checkable

@@ -29,7 +29,7 @@ from solvers.noise.release import LARGEST_EXPANDED, Coordinates, GaussianRelease
 from workloads.operators import Array, Matrix, dense, readable
 
 
-def _per_group(layout: Layout, n: int) -> list[Array]:
+def _make_totals(layout: Layout, n: int) -> list[Array]:
     """One array of zeros for each group, with n numbers for each query of the group."""
     sizes = layout.products.sizes
     return [np.zeros((*group.shape(sizes), n)) for group in layout.products.groups]
@@ -47,27 +47,27 @@ def _axes(layout: Layout, component: Component) -> tuple[list[int], list[tuple[i
 
 
 def _add(
-    totals: Sequence[Array], layout: Layout, span: Span, component: Component, own: Array
+    totals: Sequence[Array], layout: Layout, span: Span, component: Component, values: Array
 ) -> None:
-    """Add ``own``, numbers of the span's queries, to ``totals``, the numbers of all queries.
+    """Add ``values``, numbers of the span's queries, to ``totals``, the numbers of all queries.
 
-    ``own`` has n numbers for each orbit of the span's queries and each combination of values of the
-    component's attributes.
+    ``values`` has n numbers for each orbit of the span's queries and each combination of values of
+    the component's attributes.
     """
     bounds = np.searchsorted(span.rows, layout.starts[list(span.groups)])
-    for at, part in zip(span.groups, np.split(own, bounds[1:]), strict=True):
-        _add_spread(totals[at], layout, layout.products.groups[at], component, part)
+    for number, part in zip(span.groups, np.split(values, bounds[1:]), strict=True):
+        _add_spread(totals[number], layout, layout.products.groups[number], component, part)
 
 
 def _add_spread(
-    total: Array, layout: Layout, group: Group, component: Component, own: Array
+    total: Array, layout: Layout, group: Group, component: Component, values: Array
 ) -> None:
-    """Add ``own`` to ``total``, the numbers of all queries of a group.
+    """Add ``values`` to ``total``, the numbers of all queries of a group.
 
-    ``own`` has n numbers for each orbit of the group's queries and each combination of values of
+    ``values`` has n numbers for each orbit of the group's queries and each combination of values of
     the component's attributes.
     """
-    chosen, n = component.chosen, own.shape[-1]
+    chosen, n = component.chosen, values.shape[-1]
     members = {axis: layout.attributes[axis].members(component.choice[axis]) for axis in chosen}
     rest = [axis for axis in group.axes if axis not in members]
     sizes = [
@@ -75,7 +75,7 @@ def _add_spread(
         for axis, size in zip(group.axes, layout.group_shape(group), strict=True)
         if axis not in members
     ]
-    spread = own.reshape(*sizes, *own.shape[1:-1], n)
+    spread = values.reshape(*sizes, *values.shape[1:-1], n)
     along = [
         layout.attributes[axis].of if axis in group.kept else np.arange(size)
         for axis, size in zip(rest, sizes, strict=True)
@@ -103,7 +103,7 @@ class OrbitsNoise(GaussianRelease):
     idle : numpy.ndarray, shape (n,), or float
         The share of the profile that is due to directions on which no query depends.
     written_out : callable, optional
-        Computes the coordinates in which the mechanism is defined; default: `expanded`.
+        Computes the coordinates in which the mechanism is defined; default: `expand`.
     query_deviation : float, optional
         Standard deviation of the error of every query if these errors are independent.
     """
@@ -177,7 +177,7 @@ class OrbitsNoise(GaussianRelease):
                 "which has the covariance of every block, noise.orbit_variances and "
                 "noise.orbit_profile"
             )
-        return self.written_out(self) if self.written_out else expanded(self)
+        return self.written_out(self) if self.written_out else expand(self)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw the errors of all queries n times, without listing cells, shape (n, m)."""
@@ -186,7 +186,7 @@ class OrbitsNoise(GaussianRelease):
         if self.query_deviation is not None:
             return rng.normal(scale=self.query_deviation, size=(n, workload.m))
         layout = self.orbits.layout
-        errors = _per_group(layout, n)
+        errors = _make_totals(layout, n)
         for span, factors in self.orbits.spans(self.parts):
             for component in span.components:
                 shape, parts = _axes(layout, component)
@@ -239,25 +239,27 @@ class Expanded:
     covariance: Array
 
 
-def expanded(noise: OrbitsNoise) -> Expanded:
+def expand(noise: OrbitsNoise) -> Expanded:
     """Write out the noise in one basis: the bases of all parts, applied to their contrasts."""
     bases, representations, covariances = [], [], []
     layout = noise.orbits.layout
     cells = Group(frozenset(range(len(layout.attributes))), {})
     for part, factors in noise.orbits.spans(noise.parts):
-        own = factors.coordinates
-        rows, queries = own.basis.T, dense(own.representation)
+        in_basis = factors.coordinates
+        rows, queries = in_basis.basis.T, dense(in_basis.representation)
         for component in part.components:
             contrasts = _contrasts(layout, component)
             contrasts *= np.sqrt(contrasts[..., 0].size / part.rank)
             n = rows.shape[1] * contrasts.shape[-1]
             basis = np.zeros((*layout.products.sizes, n))
-            _add_spread(basis, layout, cells, component, _each(rows, contrasts))
-            answers = _per_group(layout, n)
-            _add(answers, layout, part, component, _each(queries, contrasts))
+            _add_spread(basis, layout, cells, component, _multiply_all(rows, contrasts))
+            answers = _make_totals(layout, n)
+            _add(answers, layout, part, component, _multiply_all(queries, contrasts))
             bases.append(basis.reshape(-1, n).T)
-            representations.append(np.concatenate([own.reshape(-1, n) for own in answers]))
-            covariances.append(np.kron(own.covariance, np.eye(contrasts.shape[-1])))
+            representations.append(
+                np.concatenate([of_group.reshape(-1, n) for of_group in answers])
+            )
+            covariances.append(np.kron(in_basis.covariance, np.eye(contrasts.shape[-1])))
     return Expanded(
         np.vstack(bases), np.hstack(representations), scipy.linalg.block_diag(*covariances)
     )
@@ -275,7 +277,7 @@ def _contrasts(layout: Layout, component: Component) -> Array:
     return tables.transpose([*(1 + order.index(axis) for axis in component.chosen), 0])
 
 
-def _each(rows: Array, contrasts: Array) -> Array:
+def _multiply_all(rows: Array, contrasts: Array) -> Array:
     """All products of a column of ``rows`` and a contrast, indexed along the last axis."""
     products = np.multiply.outer(rows, contrasts)
     return np.moveaxis(products, 1, -2).reshape(len(rows), *contrasts.shape[:-1], -1)

@@ -98,10 +98,10 @@ class Part(Span):
 
     def on_queries(self, deviation: float) -> Factorisation:
         """Noise of standard deviation ``deviation`` on each query, restricted to the contrasts."""
-        queries, own = identity(self.rows.size), self.problem.workload.operator
+        queries, operator = identity(self.rows.size), self.problem.workload.operator
         roots = deviation * np.sqrt(self.rank / self.copies)
-        coordinates = InBasis(own, queries, 1.0)
-        return Factorisation(Scaled(queries, roots), Scaled(own, 1 / roots), coordinates)
+        in_basis = InBasis(operator, queries, 1.0)
+        return Factorisation(Scaled(queries, roots), Scaled(operator, 1 / roots), in_basis)
 
     def inverse_trace(self, noise: Factorisation) -> float:
         """Trace of the pseudo-inverse of the Fisher information about the part's contrasts."""
@@ -215,21 +215,6 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         """The protocols of mechanisms that solve problems on these orbits."""
         return OnProducts, OnOrbits
 
-    @property
-    def cells(self) -> Array:
-        """n_o: number of cells of each orbit, shape (n,)."""
-        return self.layout.cells
-
-    @property
-    def copies(self) -> Array:
-        """N_r: number of queries of each orbit, shape (r,), group by group."""
-        return self.layout.copies
-
-    @property
-    def ordered_axes(self) -> list[int]:
-        """The attributes for which some product's factor is neither the total nor the identity."""
-        return self.products.ordered_axes
-
     @cached_property
     def targets(self) -> Array:
         """The variance bound of the queries in each orbit, group by group, shape (r,)."""
@@ -239,8 +224,8 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
                 self.attributes[axis].first if axis in group.kept and size > 1 else np.arange(size)
                 for axis, size in zip(group.axes, targets.shape, strict=True)
             ]
-            own = targets[np.ix_(*firsts)]
-            listed.append(np.broadcast_to(own, self.layout.group_shape(group)).ravel())
+            of_classes = targets[np.ix_(*firsts)]
+            listed.append(np.broadcast_to(of_classes, self.layout.group_shape(group)).ravel())
         return np.concatenate(listed)
 
     @cached_property
@@ -253,22 +238,28 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
                 INDICATORS if size == 1 else k
                 for size, k in zip(self.layout.cell_shape, component.choice, strict=True)
             )
+            # a query depends on contrasts of an attribute only if its factor is the identity
             seen = tuple(
-                at
-                for at, group in enumerate(self.products.groups)
+                number
+                for number, group in enumerate(self.products.groups)
                 if group.kept.issuperset(component.chosen)
             )
             alike.setdefault((selection, seen), []).append(component)
-        return tuple(self._part(*key, tuple(own)) for key, own in alike.items())
+        return tuple(self._build_part(*key, tuple(same)) for key, same in alike.items())
 
-    def _part(self, selection: Choice, seen: tuple[int, ...], own: tuple[Component, ...]) -> Part:
-        rank = sum(component.rank for component in own)
+    def _build_part(
+        self, selection: Choice, seen: tuple[int, ...], same: tuple[Component, ...]
+    ) -> Part:
+        """The matrix ``(ν / N_r) M_ro`` of some components; ``seen`` are its groups of queries."""
+        rank = sum(component.rank for component in same)
         operators: list[tuple[QueryOperator, Array]] = []
         numbers: list[Index] = []
-        for at in seen:
-            group = self.products.groups[at]
+        for number in seen:
+            group = self.products.groups[number]
             along = [selection[axis] for axis in group.axes]
-            numbers.append(self.layout.starts[at] + _chosen(self.layout.group_shape(group), along))
+            numbers.append(
+                self.layout.starts[number] + _select(self.layout.group_shape(group), along)
+            )
             # a factor for each attribute that is ordered, or that has several classes of which
             # the indicators are chosen
             factors = [
@@ -280,14 +271,14 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
             ]
             scale = rank / self.copies[numbers[-1]]
             operators.append((self.products.product(factors), scale))
-        rows, columns = np.concatenate(numbers), _chosen(self.layout.cell_shape, selection)
-        whole = _stacked(operators)
+        rows, columns = np.concatenate(numbers), _select(self.layout.cell_shape, selection)
+        whole = _stack(operators)
         divisors = np.broadcast_to(self.cell_scale, self.cells.size)[columns]
         if np.any(divisors != 1):
             whole = Explicit(dense(whole.matrix()) / divisors)
         problem = Problem(Workload("orbits", whole), self.targets[rows])
         cells, copies = self.cells[columns], self.copies[rows]
-        return Part(rows, columns, seen, own, problem, cells, copies)
+        return Part(rows, columns, seen, same, problem, cells, copies)
 
     @property
     def matrix_count(self) -> int:
@@ -364,8 +355,8 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         """
         problems = [part.problem for part in self.parts]
         return tuple(
-            from_root(mechanism, own, own.basis, own.queries, root)
-            for own, root in zip(problems, roots, strict=True)
+            from_root(mechanism, problem, problem.basis, problem.queries, root)
+            for problem, root in zip(problems, roots, strict=True)
         )
 
     def on_cells(self, mechanism: str) -> tuple[Factorisation, ...]:
@@ -398,19 +389,19 @@ class OnProducts(Protocol):
         """Solve the problem, with the results of the query matrix."""
 
 
-def _stacked(operators: Sequence[tuple[QueryOperator, Array]]) -> QueryOperator:
+def _stack(operators: Sequence[tuple[QueryOperator, Array]]) -> QueryOperator:
     """Stack operators with their row scales; a run of the same operator is stored once."""
     runs = [list(run) for _, run in groupby(operators, key=lambda pair: id(pair[0]))]
-    scaled = [Scaled(run[0][0], np.concatenate([own for _, own in run])) for run in runs]
+    scaled = [Scaled(run[0][0], np.concatenate([scale for _, scale in run])) for run in runs]
     return scaled[0] if len(scaled) == 1 else Stacked(tuple(scaled))
 
 
-def _chosen(shape: Sequence[int], selection: Sequence[int]) -> Index:
+def _select(shape: Sequence[int], selection: Sequence[int]) -> Index:
     """Flat indices of the selected entries of an array: along each axis, one entry or all."""
     numbers = np.zeros(1, dtype=np.intp)
     for size, k in zip(shape, selection, strict=True):
-        own = np.arange(size) if k == INDICATORS else np.array([k])
-        numbers = (numbers[:, None] * size + own).ravel()
+        entries = np.arange(size) if k == INDICATORS else np.array([k])
+        numbers = (numbers[:, None] * size + entries).ravel()
     return numbers
 
 

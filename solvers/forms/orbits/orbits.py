@@ -71,21 +71,6 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
 
     @property
     @abstractmethod
-    def cells(self) -> Array:
-        """n_o: number of cells of each orbit, shape (n,); infinite if too large for a float."""
-
-    @property
-    @abstractmethod
-    def copies(self) -> Array:
-        """N_r: number of queries of each orbit, shape (r,); infinite if too large for a float."""
-
-    @property
-    @abstractmethod
-    def ordered_axes(self) -> Sequence[int]:
-        """The attributes for which some product's factor is neither the total nor the identity."""
-
-    @property
-    @abstractmethod
     def matrix_count(self) -> int:
         """Number of matrices into which the dual splits."""
 
@@ -165,6 +150,21 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
     @abstractmethod
     def with_columns_divided(self, divisor: Array) -> Self:
         """A copy with the queries' columns divided by numbers, one for each orbit of cells."""
+
+    @property
+    def cells(self) -> Array:
+        """n_o: number of cells of each orbit, shape (n,); infinite if too large for a float."""
+        return self.layout.cells
+
+    @property
+    def copies(self) -> Array:
+        """N_r: number of queries of each orbit, shape (r,); infinite if too large for a float."""
+        return self.layout.copies
+
+    @property
+    def ordered_axes(self) -> Sequence[int]:
+        """The attributes for which some product's factor is neither the total nor the identity."""
+        return self.layout.products.ordered_axes
 
     @property
     def cell_shares(self) -> Array:

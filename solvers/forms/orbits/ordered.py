@@ -63,9 +63,9 @@ def in_copies(solution: Solution, orbits: ProductOrbits) -> Solution:
     parts, idle = [], np.square(whole).sum(axis=0)
     for part in orbits.parts:
         roots = np.sqrt(part.rank / orbits.cells[part.columns])
-        own = np.ix_(part.columns, part.columns)
-        operator, left = part.problem.workload.operator, back[own] / roots[:, None]
-        right = Explicit(whole[own] * roots)
+        of_part = np.ix_(part.columns, part.columns)
+        operator, left = part.problem.workload.operator, back[of_part] / roots[:, None]
+        right = Explicit(whole[of_part] * roots)
         basis = InBasis(identity(roots.size), operator, left)
         parts.append(Factorisation(Composed(operator, left), right, basis))
         idle[part.columns] -= right.squared_column_norms()
@@ -80,13 +80,13 @@ def in_copies(solution: Solution, orbits: ProductOrbits) -> Solution:
 def _on_cells(root: Array, noise: OrbitsNoise) -> Expanded:
     """Write out the noise on all cells; ``root @ root.T`` is its covariance on the orbits."""
     orbits = noise.orbits
-    assert isinstance(orbits, ProductOrbits)
-    sizes = [attribute.of.size for attribute in orbits.attributes]
+    attributes = orbits.layout.attributes
+    sizes = [attribute.of.size for attribute in attributes]
     values = np.indices(sizes).reshape(len(sizes), -1)
     alike = np.ones((values.shape[1], values.shape[1]), dtype=bool)
-    for attribute, own in zip(orbits.attributes, values, strict=True):
+    for attribute, value in zip(attributes, values, strict=True):
         if attribute.sizes.max() > 1:  # noise in different copies of the orbits is independent
-            alike &= own[:, None] == own
+            alike &= value[:, None] == value
     orbit = orbits.orbit_of_cell
     covariance = np.where(alike, (root @ root.T)[np.ix_(orbit, orbit)], 0.0)
     return Expanded(np.eye(len(covariance)), orbits.problem.workload.matrix, covariance)

@@ -117,14 +117,14 @@ class Products:
 
         The same matrix objects always give the same operator object.
         """
-        for known, operator in self._made:
-            if len(known) == len(factors) and all(map(is_, known, factors)):
+        for cached, operator in self._operators:
+            if len(cached) == len(factors) and all(map(is_, cached, factors)):
                 return operator
-        self._made.append((tuple(factors), _structured(factors)))
-        return self._made[-1][1]
+        self._operators.append((tuple(factors), _structured(factors)))
+        return self._operators[-1][1]
 
     @cached_property
-    def _made(self) -> list[tuple[Sequence[Matrix], QueryOperator]]:
+    def _operators(self) -> list[tuple[Sequence[Matrix], QueryOperator]]:
         return []
 
     def targets(self, workload: Workload, targets: Array) -> list[Array]:
