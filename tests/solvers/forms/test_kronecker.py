@@ -1,6 +1,4 @@
-"""Kronecker products solved factor by factor, and the rule of all reductions to less."""
-
-from contextlib import suppress
+"""Kronecker products solved factor by factor."""
 
 import numpy as np
 import pytest
@@ -11,14 +9,8 @@ from oracles import total_error
 import solvers
 import workloads
 from solvers import NotApplicableError
-from solvers.dual.iteration import Stopping
-from solvers.forms.choice import lower_bound
-from solvers.forms.reduction import ObstacleError
-from solvers.mechanism import ProblemSize
-from solvers.mechanisms.optimal import Optimal
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.product import ProductNoise
-from solvers.problem import as_problem
 from workloads import Workload
 from workloads.operators import Kronecker
 
@@ -68,36 +60,3 @@ def test_a_covariance_too_large_to_write_out_keeps_nothing_else_back():
     assert set(found.arrays()) == {"query_variances", "privacy_profile"}
     with pytest.raises(NotApplicableError, match=r"use the factors in noise\.parts"):
         _ = found.covariance
-
-
-MARGINALS = workloads.make("marginals", attributes=2, values=[2, 3])
-PRODUCT = workloads.make("kronecker", terms=[["prefix:4", "prefix:3"]])
-UNION = workloads.make("kronecker", terms=[["prefix:4", "total:3"], ["identity:4", "identity:3"]])
-RANGES = workloads.make("range", d=8)
-
-
-@pytest.mark.parametrize("workload", [MARGINALS, PRODUCT, UNION, RANGES], ids=lambda w: w.name)
-def test_every_reduction_that_accepts_a_problem_bounds_it_alike(workload):
-    problem = as_problem(workload, 3.0)
-    optimum = solvers.solve("optimal", workload.dense, 3.0, tol=1e-8).squared_privacy_cost
-    for kind in solvers.REDUCTIONS:
-        with suppress(ObstacleError):
-            reduced = kind.of(problem)
-            if reduced is not None:
-                bound = reduced.lower_bound(Stopping(1e-6, 100))
-                assert optimum * (1 - 2e-6) <= bound <= optimum * (1 + 1e-8)
-
-
-def test_work_is_that_of_the_reduction_that_solves():
-    by_factors = solvers.expected_work("optimal", PRODUCT)
-    on_the_matrix = solvers.expected_work("optimal", PRODUCT, {"refined": True})
-    assert on_the_matrix == Optimal().work(ProblemSize(12, 12))
-    assert by_factors != on_the_matrix
-
-
-def test_a_refusal_names_every_obstacle():
-    problem = as_problem(workloads.make("marginals", attributes=30, values=10, orders=[2]))
-    uneven = as_problem(problem.workload, np.arange(1.0, problem.workload.m + 1))
-    obstacles = "10.30 cells: too large .*, and the targets within 435 of 435 groups"
-    with pytest.raises(solvers.NotApplicableError, match=obstacles):
-        lower_bound(uneven, Stopping(1e-4))
