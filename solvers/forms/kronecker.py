@@ -7,7 +7,7 @@ This reduction applies to mechanisms that can solve each factor separately: thos
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -117,7 +117,7 @@ def multiply(mechanism: Mechanism, product: Product, powers: Mapping[str, int] =
         is multiplied by the target raised to this exponent.
     """
     factors = product.factors
-    changed: dict[str, Any] = {"start": None} if "start" in mechanism.options else {}
+    changed: dict[str, object] = {"start": None} if "start" in mechanism.options else {}
     if "tol" in mechanism.options:
         # gaps multiply: (1 + tol of a factor)^(number of factors) = 1 + tol
         changed["tol"] = float(np.expm1(np.log1p(mechanism.options["tol"]) / len(factors)))

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations
 from math import exp, log, prod
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import scipy
@@ -463,7 +463,8 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         for number, (log_rank, log_variance) in enumerate(
             zip(closure.log_ranks, logs, strict=True)
         ):
-            rows: Any = by_subset.indices[by_subset.indptr[number] : by_subset.indptr[number + 1]]
+            first, last = by_subset.indptr[number : number + 2]
+            rows = by_subset.indices[first:last].astype(np.intp)
             queries = np.exp(log_rank - self.log_copies[rows])[:, None] / self.divisor
             blocks = tuple(closure.blocks[block] for block in closure.members[number] if block >= 0)
             chosen, sizes = set(chain.from_iterable(blocks)), self.operator.sizes
