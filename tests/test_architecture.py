@@ -69,6 +69,17 @@ def test_rooms_import_those_before(room):
     assert wrong == []
 
 
+def test_no_test_module_imports_another():
+    """What tests share is in modules of their own, so that each test module runs alone."""
+    wrong = [
+        (path.name, name)
+        for path in (ROOT / "tests").rglob("*.py")
+        for name in imports(nodes(path))
+        if name.startswith("test_")
+    ]
+    assert wrong == []
+
+
 def test_every_room_says_what_comes_in_and_what_goes_out():
     rooms = {path.parent.name for path in (ROOT / "sweep").glob("*/__init__.py")}
     assert rooms == {*ROOMS, "experiments"}

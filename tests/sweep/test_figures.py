@@ -6,8 +6,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from test_tables import MEASURED, OK, REPLICATED, described
-from written import dataset
+from written import MEASURED, REPLICATED, dataset, described
 
 import solvers
 from solvers import privacy
@@ -18,6 +17,8 @@ from sweep.report import drawing, figures
 from sweep.report.drawing import choose_styles
 from sweep.runner import commands
 from sweep.store.records import Status
+
+OK = int(Status.OK)
 
 
 def drawn(data, name, changes=None, **content):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from rich.console import Console
-from test_tables import REPLICATED, described
+from written import REPLICATED, described
 
 import solvers
 import sweep

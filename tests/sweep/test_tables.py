@@ -12,13 +12,13 @@ import xarray as xr
 from programs import ran
 from rich.console import Console
 from rich.table import Table
-from written import dataset
+from written import MEASURED, REPLICATED, compared, dataset, described
 
 import sweep
 from sweep import events
 from sweep.errors import SweepError
 from sweep.experiment.files import list_experiments
-from sweep.experiment.loading import load_experiment, parse_experiment
+from sweep.experiment.loading import load_experiment
 from sweep.report import formats, tables
 from sweep.report.consoles import Terminal
 from sweep.report.messages import ProgressBar
@@ -33,30 +33,10 @@ PUBLISHED = {
     "axes": {"d": [4, 8], "mechanism": ["IP", "CA"]},
     "values": [[2.0, 1.0], [4.0, 1.0]],
 }
-MEASURED = dataset(
-    {"d": [4, 8], "mechanism": ["CA", "IP", "GM"]},
-    {"variance_ratio": [[1, 2.5, 3], [1, 5, 7]], "gap": 0.0123},
-)
-REPLICATED = dataset(
-    {"d": [4, 8], "replicate": [0, 1, 2], "mechanism": ["CA", "IP"]},
-    {"variance_ratio": [[[1, 2], [1, 4], [1, 6]], [[1, 8], [1, 9], [1, 77]]], "gap": 0.25},
-    [[[OK, OK]] * 3, [[OK, OK], [OK, OK], [OK, FAILED]]],
-)
-
-
-def experiment(**content):
-    blocks = [{"workload": {"name": "prefix", "d": [4, 8]}, "mechanism": ["IP", "CA"]}]
-    return parse_experiment(json.dumps({"blocks": blocks, "reference": "CA", **content}), "x.yaml")
-
-
-def described(data, **content):
-    """The dataset with the attributes that identify its experiment, and the experiment."""
-    made = experiment(**content)
-    return data.assign_attrs(experiment=made.name, experiment_text=made.text), made
 
 
 def made(data, wanted=None, **content):
-    return make_tables(data, experiment(**content), wanted or Wanted(spread="none"))
+    return make_tables(data, compared(**content), wanted or Wanted(spread="none"))
 
 
 def rendered(found, width=100):
@@ -169,7 +149,7 @@ def test_a_title_names_the_reference_mechanism_whatever_cells_are_chosen():
     data = MEASURED.copy(deep=True).assign_attrs(reference="CA")
     data["variance_ratio"].attrs["long_name"] = "ratio at the cost of the reference mechanism"
     for wanted in (Wanted(), Wanted("variance_ratio", where="d > 4")):
-        (found,) = tables.make_number_tables(data, experiment(show="variance_ratio"), wanted)
+        (found,) = tables.make_number_tables(data, compared(show="variance_ratio"), wanted)
         assert found.title == "results: ratio at the cost of CA"
 
 
@@ -239,7 +219,7 @@ def test_a_screen_cuts_no_label_and_no_spread(width, spread):
     ).assign_coords(delta=[1e-9])
     data["epsilon_at_targets"] = data["variance_ratio"].expand_dims(delta=data["delta"])
     for wanted in (Wanted(spread=spread), Wanted("squared_privacy_cost", spread=spread)):
-        (found,) = make_tables(data, experiment(), wanted)
+        (found,) = make_tables(data, compared(), wanted)
         grids = formats.make_grids(found, width)
         assert [letters(grid, width) for grid in grids] == [letters(grid, 10_000) for grid in grids]
         numbers = sum(len(grid.columns) - found.shown.index.nlevels for grid in grids)

@@ -55,3 +55,29 @@ def problem_key(cell: Cell) -> str:
 
 def solve_key(cell: Cell) -> str:
     return cell.key("solve", cell.replicate)
+
+
+MEASURED = dataset(
+    {"d": [4, 8], "mechanism": ["CA", "IP", "GM"]},
+    {"variance_ratio": [[1, 2.5, 3], [1, 5, 7]], "gap": 0.0123},
+)
+REPLICATED = dataset(
+    {"d": [4, 8], "replicate": [0, 1, 2], "mechanism": ["CA", "IP"]},
+    {"variance_ratio": [[[1, 2], [1, 4], [1, 6]], [[1, 8], [1, 9], [1, 77]]], "gap": 0.25},
+    [
+        [[Status.OK, Status.OK]] * 3,
+        [[Status.OK, Status.OK], [Status.OK, Status.OK], [Status.OK, Status.FAILED]],
+    ],
+)
+
+
+def compared(**content: Any) -> Experiment:
+    """The experiment of `MEASURED` and `REPLICATED`, whose reference is CA."""
+    blocks = [block({"name": "prefix", "d": [4, 8]}, ["IP", "CA"])]
+    return parse_experiment(json.dumps({"blocks": blocks, "reference": "CA", **content}), "x.yaml")
+
+
+def described(data: xr.Dataset, **content: Any) -> tuple[xr.Dataset, Experiment]:
+    """The dataset with the attributes that identify its experiment, and the experiment."""
+    made = compared(**content)
+    return data.assign_attrs(experiment=made.name, experiment_text=made.text), made
