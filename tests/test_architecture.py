@@ -89,9 +89,10 @@ def test_every_room_says_what_comes_in_and_what_goes_out():
         assert re.search(r"\sOutput: ", text), room
 
 
-def test_the_map_names_what_exists():
-    """docs/architecture.md names folders, modules and, after a colon, what a module defines."""
-    text = (ROOT / "docs" / "architecture.md").read_text()
+@pytest.mark.parametrize("page", ["architecture.md", "concepts.md"])
+def test_the_map_and_the_glossary_name_what_exists(page):
+    """These pages name folders, modules and, after a colon, what a module defines."""
+    text = (ROOT / "docs" / page).read_text()
     named = re.findall(r"`((?:sweep|solvers|workloads|tests)/[\w/.]+)`(?:: `(\w+)`)?", text)
     assert len(named) > 20
     for path, name in named:
