@@ -19,7 +19,7 @@ from sweep.cluster import clusters, specification
 from sweep.errors import ClusterError, NoWorkersError
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class Pretended:
@@ -70,10 +70,10 @@ def test_a_run_takes_the_path_of_the_file(tmp_path):
 
 
 def test_any_class_can_be_named(tmp_path):
-    text = "version: 1\nmodule: test_cluster\nclass: Pretended\nargs: [1]\nkwargs: {queue: q}\n"
+    text = "version: 1\nmodule: test_clusters\nclass: Pretended\nargs: [1]\nkwargs: {queue: q}\n"
     spec = specification.load(written(tmp_path, text))
     assert spec.args == (1,)
-    refused(spec, r"test_cluster\.Pretended cannot be started: queue 'q'")
+    refused(spec, r"test_clusters\.Pretended cannot be started: queue 'q'")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_class_that_makes_no_cluster_is_one_sentence(capfd):
 def bad(at, error=None, wait=lambda: None):
     kwargs = {"at": at, "error": error, "wait": wait}
     return specification.ClusterSpec.model_validate(
-        {"module": "test_cluster", "class": "Bad", "kwargs": kwargs}
+        {"module": "test_clusters", "class": "Bad", "kwargs": kwargs}
     )
 
 
