@@ -96,16 +96,16 @@ def logs(
     from sweep.errors import SweepError
     from sweep.report import consoles, states
     from sweep.runner import log
-    from sweep.runner.status import histories
+    from sweep.runner.status import read_histories
     from sweep.store.folder import open_
 
     if cell is not None and where is not None:
         raise SweepError("give either CELL or --where, not both")
     if cell is None and where is None:
-        content = list(log.lines(open_(store).path))
+        content = list(log.read_lines(open_(store).path))
         lines = states.describe_log(content)
     else:
-        found = histories(store, cell or "", where)
+        found = read_histories(store, cell or "", where)
         content = list(map(states.history_content, found))
         lines = chain.from_iterable(map(states.describe_history, found))
     if json_:

@@ -122,7 +122,7 @@ class Workforce:
             self._reported = ""
         elif answered or self.client.status == "running":
             silence = f"scheduler {self.address} does not answer"
-            self._missing(now, self.reason if answered else silence)
+            self._note_missing(now, self.reason if answered else silence)
         return True
 
     @property
@@ -187,7 +187,7 @@ class Workforce:
             "and --patience SECONDS waits longer"
         )
 
-    def _missing(self, now: float, reason: str) -> None:
+    def _note_missing(self, now: float, reason: str) -> None:
         if self._missing_since is None or self._came_since:
             self._missing_since, self._came_since = now, set()
         seconds = now - self._missing_since
@@ -223,7 +223,7 @@ class Workforce:
         unstarted = []
         if now >= self._next_retry:
             self._next_retry = now + _ASK_AGAIN_SECONDS
-            ended += await self._unlisted()
+            ended += await self._find_unlisted()
             unstarted = [job for job in cluster.workers.values() if job.status is Status.created]
         # close them, so that the cluster finds them missing and starts them anew
         try:
@@ -240,7 +240,7 @@ class Workforce:
             text = str(error).partition("\nstderr:\n")[2].strip() or first_line(error)
             self._trouble = "; ".join(text.splitlines())
 
-    async def _unlisted(self) -> list[Any]:
+    async def _find_unlisted(self) -> list[Any]:
         """Jobs without workers that Slurm no longer lists; empty if Slurm does not answer."""
         if getattr(getattr(self._cluster, "job_cls", None), "config_name", None) != "slurm":
             return []

@@ -168,7 +168,7 @@ def describe_troubles(found: Iterable[Trouble]) -> Iterator[Text]:
 def describe_log(lines: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
     """Yield a line, with the time in UTC, for every log event that this version can read."""
     for line in lines:
-        event = log.event_of(line)
+        event = log.parse_event(line)
         if event is not None:
             yield Text(f"{format_moment(line['time'])}  {messages.describe(event)}")
 

@@ -156,7 +156,7 @@ class Dispatch:
                     self._send(planned[sent])
                     sent += 1
                 # 3. take the outcome of one task, or wait for a lost scheduler and send all anew
-                ended = in_flight.next_end()
+                ended = in_flight.take_next_end()
                 if workforce.client.status != "running":
                     lost = in_flight.withdraw(in_flight.flights)
                     workforce.regain(tick)
@@ -180,7 +180,7 @@ class Dispatch:
             if flight.where and workers.keys().isdisjoint(flight.where)
         ]
         if gone:
-            deaths = in_flight.deaths(gone)
+            deaths = in_flight.count_deaths(gone)
             for flight in in_flight.withdraw(gone):
                 # only a task that ran alone is certain to have killed its worker
                 self._handle(flight, Loss(deaths.get(flight.task.name, 0) if flight.alone else 0))
@@ -316,7 +316,7 @@ class InFlight:
             future.add_done_callback(self.fetch)
 
     def fetch(self, future: Future[TaskOutcome | Loss]) -> None:
-        """Fetch the outcome of a task for `next_end`; Dask calls this method in a separate thread.
+        """Fetch the outcome of a task for `take_next_end`; Dask calls this in a separate thread.
 
         If the outcome cannot be fetched, for instance because the worker has died since, the task
         counts as lost. When it is sent again, it finds the records of its solves in the journal.
@@ -332,10 +332,10 @@ class InFlight:
                 end = Loss(error.allowed_failures + 1)
             elif future.status == "error":  # `perform` raises nothing: the task cannot be unpickled
                 worker = self._ask(lambda dask_scheduler: [*dask_scheduler.tasks[key].erred_on])
-                end = Loss(0, (worker or [""])[0], checks.unreadable(error))
+                end = Loss(0, (worker or [""])[0], checks.explain_unreadable(error))
         self._landed.put((key, end))
 
-    def next_end(self) -> tuple[Flight, TaskOutcome | Loss] | None:
+    def take_next_end(self) -> tuple[Flight, TaskOutcome | Loss] | None:
         """The next task that has ended, and its outcome or loss.
 
         None if no task ends within half a second, or if the task that ended was withdrawn.
@@ -346,7 +346,7 @@ class InFlight:
             return None
         return (self.flights.pop(key), end) if key in self.flights else None
 
-    def deaths(self, names: Collection[str]) -> dict[str, int]:
+    def count_deaths(self, names: Collection[str]) -> dict[str, int]:
         """For each of the tasks named, the number of workers that died while they had the task.
 
         Workers that end normally do not count. The result is empty if the scheduler does not

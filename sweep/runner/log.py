@@ -55,7 +55,7 @@ class Log:
         self._listen(event)
 
 
-def lines(store: Location) -> Iterator[dict[str, Any]]:
+def read_lines(store: Location) -> Iterator[dict[str, Any]]:
     """Yield the events in a store's log, oldest first, each as a dict; skip damaged lines.
 
     Raises
@@ -77,15 +77,15 @@ def lines(store: Location) -> Iterator[dict[str, Any]]:
                 yield line
 
 
-def event_of(line: Mapping[str, Any]) -> Event | None:
-    """The event of one of the `lines`; None if this version cannot read it."""
+def parse_event(line: Mapping[str, Any]) -> Event | None:
+    """Return the event of a line of `read_lines`; None if this version cannot read it."""
     kind = _KINDS.get(line["event"])
     with suppress(ValueError):
         return None if kind is None else parsed(json.dumps(line), kind)
     return None
 
 
-def progress(store: Location) -> Progressed | None:
+def read_progress(store: Location) -> Progressed | None:
     """The latest statistics of the last run that solved anything; None if they cannot be read."""
     try:
         return parsed((store / PROGRESS).read_bytes(), Progressed)

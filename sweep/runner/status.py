@@ -152,7 +152,7 @@ def status(store: str | Path | Location) -> StoreStatus:
         statuses=counted(cells, ledger),
         groups={grid.group: counted(grid.cells.ids, ledger) for grid in grids},
         running=opened.user,
-        progress=log.progress(opened.path),
+        progress=log.read_progress(opened.path),
         troubles=tuple(
             Trouble(*places.get(record.cell, ("", {"cell": record.cell})), record)
             for record in records
@@ -201,7 +201,7 @@ class CellHistory:
     records: tuple[tuple[str, CellRecord | ForgottenRecord], ...]
 
 
-def histories(
+def read_histories(
     store: str | Location, beginning: str = "", where: str | None = None
 ) -> tuple[CellHistory, ...]:
     """The histories of some cells, without labels if the experiment cannot be laid out here.

@@ -66,7 +66,7 @@ def check_workers(
         name = reply.name or "" if isinstance(reply, ModuleNotFoundError) else ""
         file = _find_single_file(name)
         if file is None or name in sent:
-            raise ClusterError(f"worker {address}: {unreadable(reply)}") from reply
+            raise ClusterError(f"worker {address}: {explain_unreadable(reply)}") from reply
         client.register_plugin(UploadFile(str(file), load=False), name=f"sweep-module-{name}")
         sent.add(name)
 
@@ -95,7 +95,7 @@ def _find_single_file(name: str) -> Path | None:
     return file if importable and not installed else None
 
 
-def unreadable(error: BaseException) -> str:
+def explain_unreadable(error: BaseException) -> str:
     """A sentence that tells the user why a worker cannot read its tasks."""
     absent = error.name if isinstance(error, ModuleNotFoundError) else None
     if absent and absent.partition(".")[0] != "sweep":

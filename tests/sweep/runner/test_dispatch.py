@@ -76,7 +76,7 @@ def look(made, workers="xyz", deaths=None):
     """The trials that begin with these workers and deaths: solves and worker of each."""
     before = {*made._in_flight.flights}
     made._workforce.workers = dict.fromkeys(workers)
-    made._in_flight.deaths = lambda names: deaths or {}
+    made._in_flight.count_deaths = lambda names: deaths or {}
     made._try_suspects()
     begun = [one for name, one in made._in_flight.flights.items() if name not in before]
     return [("".join(solve.key for solve in one.task.solves), *one.where) for one in begun]
@@ -199,7 +199,7 @@ def fetched(client, future):
     in_flight.flights[future.key] = Flight(task("one", "a"), future, [], alone=False)
     future.add_done_callback(in_flight.fetch)
     until(lambda: not in_flight._landed.empty())
-    return in_flight.next_end()[1]
+    return in_flight.take_next_end()[1]
 
 
 def test_a_task_that_cannot_be_read_is_refused_by_its_worker(client):

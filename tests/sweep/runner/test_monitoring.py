@@ -163,11 +163,11 @@ def test_every_rare_event_comes_back_from_the_log_with_its_time(tmp_path, clock)
     for event in [*frequent, *told]:
         hear(event)
     (store / "runs.jsonl").open("a").write('{"torn')
-    lines = list(log.lines(store))
-    assert [log.event_of(line) for line in lines] == told
+    lines = list(log.read_lines(store))
+    assert [log.parse_event(line) for line in lines] == told
     assert {line["time"] for line in lines} == {clock.now}
     assert all(messages.describe(event) for event in [*frequent, *told])
-    assert log.event_of({"event": "OfAnotherVersion", "time": 1.0}) is None
+    assert log.parse_event({"event": "OfAnotherVersion", "time": 1.0}) is None
 
 
 def test_a_log_that_cannot_be_written_ends_no_run(client, small, tmp_path):
@@ -177,16 +177,16 @@ def test_a_log_that_cannot_be_written_ends_no_run(client, small, tmp_path):
     found = sweep.run(small(), store, client)
     assert (found.status == Status.OK).all()
     with pytest.raises(StoreError, match=r"runs\.jsonl' cannot be read \(Is a directory\)"):
-        list(log.lines(store))
-    assert log.progress(store) is None
+        list(log.read_lines(store))
+    assert log.read_progress(store) is None
 
 
 def test_a_run_leaves_its_log_and_its_figures(client, small, tmp_path):
     sweep.run(small(), tmp_path / "s", client)
-    told = Counter(line["event"] for line in log.lines(tmp_path / "s"))
+    told = Counter(line["event"] for line in log.read_lines(tmp_path / "s"))
     assert told["RunStarted"] == told["RunEnded"] == told["ClusterReady"] == 1
-    progress = log.progress(tmp_path / "s")
-    *_, ended = log.lines(tmp_path / "s")
+    progress = log.read_progress(tmp_path / "s")
+    *_, ended = log.read_lines(tmp_path / "s")
     assert progress.seconds == ended["seconds"], "status and logs tell the same length of the run"
     assert progress.statuses == {"ok": 4}
     assert progress.share == 1.0
@@ -198,7 +198,7 @@ def test_a_run_that_is_killed_while_its_cluster_starts_has_figures(small, tmp_pa
     store, seen = tmp_path / "s", []
 
     def note(event):
-        seen.append(log.progress(store))
+        seen.append(log.read_progress(store))
 
     nothing = specification.ClusterSpec(module="os", **{"class": "getcwd"})
     with pytest.raises(ClusterError, match="cannot be started"):
@@ -273,7 +273,7 @@ def test_a_run_is_watched_from_another_process_until_it_ends(
     local_cluster(tmp_path, Fault("wait", "IP", until=str(gate)), workers=1)
     process = processes.run(replicated(3))
     shown = tmp_path / "s" / log.PROGRESS
-    until(lambda: shown.exists() and log.progress(tmp_path / "s").workers, process)
+    until(lambda: shown.exists() and log.read_progress(tmp_path / "s").workers, process)
     open_and_sleep = SimpleNamespace(
         monotonic=time.monotonic, sleep=lambda seconds: gate.touch() or time.sleep(seconds)
     )

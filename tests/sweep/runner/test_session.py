@@ -12,11 +12,11 @@ from sweep.runner.session import Session
 
 def test_a_rerun_that_is_refused_is_no_run_in_the_log(swept, tmp_path):
     swept(tmp_path / "s")
-    before = list(log.lines(tmp_path / "s"))
+    before = list(log.read_lines(tmp_path / "s"))
     assert before[-1]["event"] == "RunEnded"
     with pytest.raises(SweepError, match="holds for no cell"):
         sweep.rerun(tmp_path / "s", "mechanism == 'CA'")
-    assert list(log.lines(tmp_path / "s")) == before
+    assert list(log.read_lines(tmp_path / "s")) == before
 
 
 def test_a_session_reads_and_changes_nothing_before_it_is_prepared(swept, tmp_path):
