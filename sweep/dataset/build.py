@@ -22,7 +22,10 @@ from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
 _AT_ONCE_BYTES = 2**22
-"""Largest array, in bytes, that is computed in one piece; larger ones are computed in chunks."""
+"""Largest array, in bytes, that is computed in one piece; larger ones are computed in chunks.
+
+The errors of a million cells would take 800 MB in one piece, more than all else in the run.
+"""
 _TIME_ENCODING = {
     "units": "milliseconds since 1970-01-01",
     "dtype": "int64",
@@ -86,14 +89,14 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
         return np.where(seconds > 0, seconds * 1e3, np.nan).astype("datetime64[ms]")
 
     def recorded(name: str, width: int, some: Rows) -> NDArray[Any]:
-        places, known = ledger.texts(name, rows[some])
-        distinct, at = np.unique(places, return_inverse=True)
-        cut = [known[place] for place in distinct.tolist()]
+        numbers, known_texts = ledger.texts(name, rows[some])
+        distinct, inverse = np.unique(numbers, return_inverse=True)
+        cut = [known_texts[number] for number in distinct.tolist()]
         for number, text in enumerate(cut):
             # a message often begins with a path and ends with the cause, which gets more room
             if len(text) > width:
                 cut[number] = f"{text[: width // 4]}…{text[width // 4 + 1 - width :]}"
-        return np.array(cut, np.str_)[at]
+        return np.array(cut, np.str_)[inverse]
 
     add("status", lambda some: ledger.statuses(rows[some]), np.int8(Status.ABSENT))
     add("started", started, np.datetime64("NaT", "ms"))
@@ -184,7 +187,7 @@ def _laid_out(cells: Rows, values: Values, fill: NDArray[Any], more: tuple[int, 
 
     def block(block_info: Mapping[None, Any]) -> NDArray[Any]:
         ends = block_info[None]["array-location"][: cells.ndim]
-        return part(cells[tuple(slice(*at) for at in ends)])
+        return part(cells[tuple(slice(*end) for end in ends)])
 
     split = ("auto",) * cells.ndim + (-1,) * len(more)
     chunks = untyped.core.normalize_chunks(split, shape, limit=_AT_ONCE_BYTES, dtype=fill.dtype)

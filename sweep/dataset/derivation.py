@@ -91,15 +91,15 @@ class Derivation:
         def epsilon_at_targets(cells: Rows) -> Float:
             """Least ε at which all targets are met."""
             cost = np.sqrt(self._recorded("squared_privacy_cost", cells))
-            distinct, at = np.unique(cost, return_inverse=True)
-            epsilons = privacy.epsilon(distinct[:, None], delta)[at]
+            distinct, inverse = np.unique(cost, return_inverse=True)
+            epsilons = privacy.epsilon(distinct[:, None], delta)[inverse]
             return self._by_curve(epsilons, cells, lambda curve: curve.epsilon_at_targets(delta))
 
         def delta_at_targets(cells: Rows) -> Float:
             """Least δ at which all targets are met, for Gaussian mechanisms; otherwise NaN."""
             cost = np.sqrt(self._recorded("squared_privacy_cost", cells))
-            deltas, known = np.full((len(cells), len(epsilon)), np.nan), np.isfinite(cost)
-            deltas[known] = privacy.delta(cost[known, None], epsilon[:, 0])
+            deltas, solved = np.full((len(cells), len(epsilon)), np.nan), np.isfinite(cost)
+            deltas[solved] = privacy.delta(cost[solved, None], epsilon[:, 0])
             return deltas
 
         makes: dict[str, Values] = {
@@ -114,17 +114,17 @@ class Derivation:
     @cached_property
     def _curves(self) -> dict[int, budget.BudgetCurve]:
         """The distinct budget curves of the cells, by the index of their texts in the ledger."""
-        at, known = self.ledger.texts("curve", self.rows)
-        used = np.unique(at).tolist()
-        return {one: budget.from_record(json.loads(known[one])) for one in used if known[one]}
+        numbers, curves = self.ledger.texts("curve", self.rows)
+        used = (number for number in np.unique(numbers).tolist() if curves[number])
+        return {number: budget.from_record(json.loads(curves[number])) for number in used}
 
     def _by_curve(
         self, values: Float, cells: Rows, value: Callable[[budget.BudgetCurve], Any]
     ) -> Float:
         """Return ``values``; cells that have a budget curve get ``value(curve)`` instead."""
-        at, _ = self.ledger.texts("curve", self.rows[cells])
+        numbers, _ = self.ledger.texts("curve", self.rows[cells])
         for number, curve in self._curves.items():
-            values[at == number] = value(curve)
+            values[numbers == number] = value(curve)
         return values
 
     def _compared(self) -> dict[str, Values]:
@@ -140,18 +140,18 @@ class Derivation:
             """Divide every cell's quantity by that of its partner; NaN if the partner is not ok."""
             partner = partners[cells]
             finished = self.ledger.statuses(self.rows[partner]) == Status.OK
-            found = np.where((partner >= 0) & finished, quantity(partner), np.nan)
-            return np.asarray(quantity(cells) / found)
+            compared_with = np.where((partner >= 0) & finished, quantity(partner), np.nan)
+            return np.asarray(quantity(cells) / compared_with)
 
         cells = self.grid.cells
         labels = cells.by_family(lambda cell: cell.coords.get("mechanism", ""))
         ratio = partial(against, cost, self._partners(labels == self.experiment.reference))
         names = cells.by_family(lambda cell: cell.mechanism.name)
-        known = solvers.all_mechanisms().values()
-        least = np.isin(names, [one.name for one in known if one.least_total_error])
+        mechanisms = solvers.all_mechanisms().values()
+        least = np.isin(names, [one.name for one in mechanisms if one.least_total_error])
         # a cell labelled with its mechanism's own name takes precedence
-        own = self._partners(least & (labels == names))
-        baseline = np.where(own < 0, self._partners(least), own)
+        unlabelled = self._partners(least & (labels == names))
+        baseline = np.where(unlabelled < 0, self._partners(least), unlabelled)
         keys, problem = cells.problems
         bounds = np.array([self.ledger.bounds.get(key, np.nan) for key in texts(keys)])
 
@@ -180,6 +180,7 @@ class Derivation:
         problem only once for all replicates.
         """
         problem, replicates = self.grid.cells.problems[1], self.grid.cells.replicate
+        # one number for every pair of a problem and a replicate
         pairs = problem * (replicates.max(initial=0) + np.int64(1)) + replicates
         partners = np.full(len(problem), -1, dtype=np.int32)
         numbers = np.flatnonzero(chosen)[::-1]  # in reverse, so that the first of a class stays

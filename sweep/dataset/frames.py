@@ -129,8 +129,8 @@ def holding(condition: Condition, frame: pd.DataFrame) -> NDArray[np.bool_]:
     """Mask of the rows for which a condition holds; see `where` for missing values."""
     columns = {name: _plain(frame[name]) for name in condition.names if name in frame}
     rows = (
-        {name: column[at] for name, column in columns.items() if column[at] is not None}
-        for at in range(len(frame))
+        {name: column[row] for name, column in columns.items() if column[row] is not None}
+        for row in range(len(frame))
     )
     return np.fromiter(map(condition.holds_if_known, rows), bool, len(frame))
 
@@ -151,9 +151,9 @@ def _cells(data: xr.Dataset) -> pd.DataFrame:
     for name, variable in data.data_vars.items():
         more = [dim for dim in variable.dims if dim not in dims]
         for labels in product(*(data[dim].to_numpy().tolist() for dim in more)):
-            at = dict(zip(more, labels, strict=True))
-            text = ",".join(f"{dim}={label:.15g}" for dim, label in at.items())
-            spread[f"{name}[{text}]" if at else str(name)] = variable.sel(at, drop=True)
+            budget = dict(zip(more, labels, strict=True))
+            text = ",".join(f"{dim}={label:.15g}" for dim, label in budget.items())
+            spread[f"{name}[{text}]" if budget else str(name)] = variable.sel(budget, drop=True)
     coords = {name: axis for name, axis in data.coords.items() if set(axis.dims) <= set(dims)}
     return _flat(xr.Dataset(spread, coords))
 
@@ -199,12 +199,12 @@ def state(results: Results) -> str:
 
 def facts(results: Results) -> dict[str, str]:
     """Return facts about the origin of the results, to be recorded in files made from them."""
-    known = results.attrs
+    attributes = results.attrs
     return {
-        "experiment": str(known.get("experiment", "")),
-        "source": str(known.get("source", "")),
+        "experiment": str(attributes.get("experiment", "")),
+        "source": str(attributes.get("source", "")),
         "state": state(results),
-        "revision": str(known.get("git_revision", "")),
-        "neighbours": str(known.get("neighbours", "")),
-        "journal": str(known.get("journal_state", "")),
+        "revision": str(attributes.get("git_revision", "")),
+        "neighbours": str(attributes.get("neighbours", "")),
+        "journal": str(attributes.get("journal_state", "")),
     }

@@ -88,8 +88,10 @@ def with_code_states(results: Results, store: str | Path | Location) -> Results:
     def replaced(data: xr.Dataset) -> xr.Dataset:
         if "cell" not in data:  # the root of a tree
             return data
-        found = stored.cells.index.positions(data["cell"].to_numpy().ravel())
-        return data.assign(code=data["cell"].copy(data=states[found].reshape(data["cell"].shape)))
+        positions = stored.cells.index.positions(data["cell"].to_numpy().ravel())
+        return data.assign(
+            code=data["cell"].copy(data=states[positions].reshape(data["cell"].shape))
+        )
 
     if isinstance(results, xr.DataTree):
         return results.map_over_datasets(replaced)
@@ -109,19 +111,19 @@ def groups(results: Results, only: str | None = None) -> dict[str, xr.Dataset]:
     """
     if isinstance(results, xr.DataTree):
         nodes = results.children or {results.name or "results": results}
-        found = {str(name): node.to_dataset() for name, node in nodes.items()}
+        by_group = {str(name): node.to_dataset() for name, node in nodes.items()}
     elif "experiment_text" in results.attrs:
-        found = {experiment_of(results).blocks[0].group: results}
+        by_group = {experiment_of(results).blocks[0].group: results}
     else:
-        found = {"results": results}
-    if any("status" not in data for data in found.values()):
+        by_group = {"results": results}
+    if any("status" not in data for data in by_group.values()):
         raise SweepError(
             "the dataset has no variable 'status', the state of every cell; keep it when you "
             "select variables"
         )
-    if only not in (None, *found):
-        raise SweepError(f"there is no group {only!r}; {nearest(only, list(found))}")
-    return {name: data for name, data in found.items() if only in (None, name)}
+    if only not in (None, *by_group):
+        raise SweepError(f"there is no group {only!r}; {nearest(only, list(by_group))}")
+    return {name: data for name, data in by_group.items() if only in (None, name)}
 
 
 def experiment_of(results: Results) -> Experiment:

@@ -45,10 +45,10 @@ class StoredExperiment:
     @property
     def gone(self) -> int:
         """Number of the store's cells that are no longer in the experiment."""
-        known = self.store.cells
-        if np.array_equal(known, self.cells.ids):
+        stored = self.store.cells
+        if np.array_equal(stored, self.cells.ids):
             return 0
-        return int((self.cells.index.positions(known) < 0).sum())
+        return int((self.cells.index.positions(stored) < 0).sum())
 
     def check_kinship(self) -> None:
         """Raise an error if the store contains cells, but none of the experiment's.
@@ -76,7 +76,7 @@ class StoredExperiment:
 def counted(ids: ArrayLike, ledger: Ledger) -> dict[str, int]:
     """Count the cells with these ids by status."""
     numbers = np.bincount(ledger.statuses(ledger.rows(ids)))
-    return {Status(at).label: int(numbers[at]) for at in np.flatnonzero(numbers).tolist()}
+    return {Status(n).label: int(numbers[n]) for n in np.flatnonzero(numbers).tolist()}
 
 
 def troubled(cells: Cells, ledger: Ledger) -> Cells:

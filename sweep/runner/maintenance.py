@@ -66,8 +66,8 @@ def merge(
     sources = [of_store(store) for store in stores]
     if any(source.store.path.resolve() == target.resolve() for source in sources):
         raise StoreError(f"store {str(target)!r} cannot be merged into itself; give another --into")
-    known = [*sources, of_store(into)] if (target / "experiment.yaml").is_file() else sources
-    united = reduce(_joined, sorted(known, key=lambda stored: -len(stored.cells)))
+    involved = [*sources, of_store(into)] if (target / "experiment.yaml").is_file() else sources
+    united = reduce(_join, sorted(involved, key=lambda stored: -len(stored.cells)))
     journals = [Journal(source.store.journal) for source in sources]
     for journal in journals:
         journal.refresh()
@@ -85,7 +85,7 @@ def merge(
         return len(stored.cells) - len(unfinished(stored.cells, merged))
 
 
-def _joined(whole: StoredExperiment, part: StoredExperiment) -> StoredExperiment:
+def _join(whole: StoredExperiment, part: StoredExperiment) -> StoredExperiment:
     """Return ``whole``; if it lacks cells of ``part``, with the blocks of ``part`` appended.
 
     Raises

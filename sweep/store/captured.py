@@ -42,11 +42,11 @@ def captured(
         if not isinstance(used, FunctionType):
             inner = getattr(used, "__wrapped__", None)  # a function decorated with functools.cache
             return {"self": used} if inner is None else variables(inner)
-        known = {} if importable(used) else used.__globals__
-        values = {name: known[name] for name in _global_names(used.__code__) if name in known}
+        outer = {} if importable(used) else used.__globals__
+        values = {name: outer[name] for name in _global_names(used.__code__) if name in outer}
         cells = zip(used.__code__.co_freevars, used.__closure__ or (), strict=True)
         values |= {name: cell.cell_contents for name, cell in cells if cell != CellType()}
-        return {name: one for name, one in values.items() if not isinstance(one, ModuleType)}
+        return {name: v for name, v in values.items() if not isinstance(v, ModuleType)}
 
     def hashed(value: Any, around: tuple[int, ...]) -> str:
         """Hash a value; ``around`` identifies the values that contain it, which may form a loop."""
@@ -70,12 +70,12 @@ def captured(
         elif kind is dict:
             parts = [*value.items()]
         elif kind in (set, frozenset):
-            parts = sorted(hashed(one, within) for one in value)
+            parts = sorted(hashed(member, within) for member in value)
         else:
             reduce = copyreg.dispatch_table.get(kind)
             reduced = value.__reduce_ex__(4) if reduce is None else reduce(value)
             listed = [reduced] if isinstance(reduced, str) else reduced
-            parts = [[*one] if isinstance(one, Iterator) else one for one in listed]
+            parts = [[*part] if isinstance(part, Iterator) else part for part in listed]
         text = " ".join(hashed(part, within) for part in parts)
         return f"{kind.__name__} {hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -90,5 +90,6 @@ def captured(
 
 def _global_names(code: CodeType) -> set[str]:
     """Return the names of the global variables that a function and the functions in it read."""
-    names = {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
-    return names.union(*(_global_names(one) for one in code.co_consts if isinstance(one, CodeType)))
+    reads = (step for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL")
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return {step.argval for step in reads}.union(*map(_global_names, inner))

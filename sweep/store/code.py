@@ -148,9 +148,9 @@ def solve_difference(expected: str, workload: str, mechanism: Spec) -> str:
 def project() -> str:
     """The version of this project and a hash of all its revisions, as one text."""
     mechanisms, families = solvers.all_mechanisms().values(), workloads.families().values()
-    revisions = [f"{one.name} {one.revision}" for one in mechanisms if not one.foreign]
-    ours = (one for one in families if one.build.__module__.startswith("workloads."))
-    revisions += [f"{one.name} {one.revision}" for one in ours]
+    revisions = [f"{known.name} {known.revision}" for known in mechanisms if not known.foreign]
+    ours = (family for family in families if family.build.__module__.startswith("workloads."))
+    revisions += [f"{family.name} {family.revision}" for family in ours]
     digits = _digest([*revisions, str(dual.REVISION)])[:_SHOWN_DIGITS]
     return f"fitness-sweep {version_of('fitness-sweep')}, revisions {digits}"
 

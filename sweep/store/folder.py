@@ -49,7 +49,8 @@ _REMEDY = "let it be read, or give another --store"
 _LONGEST_WRITE_SECONDS = 3600.0
 """Longest time, in seconds, that writing a segment or a solve's arrays may take.
 
-Older temporary files are deleted.
+Older temporary files are deleted. Gigabytes to a slow network disk take minutes; a file that is
+deleted while a worker still writes it makes that write fail, and a file that stays takes space.
 """
 
 _Manifest = dict[str, tuple[int, int]]
@@ -94,9 +95,9 @@ class DatasetFolder:
         """
         while True:
             version = self.path.resolve()
-            found = _files(version)
+            files_and_damage = _files(version)
             if version == self.path.resolve():
-                return found
+                return files_and_damage
 
     def publish(self, files: Mapping[str, bytes]) -> Location:
         """Replace the dataset as a whole: readers see either the old dataset or the new one.
@@ -122,12 +123,12 @@ class DatasetFolder:
         versions = self.store / _VERSIONS
         try:
             versions.make_folder()
-            known = {name[:6] for name in versions.names() if name[:6].isdigit()}
-            for number in known - {self.path.resolve().stem}:
+            numbers = {name[:6] for name in versions.names() if name[:6].isdigit()}
+            for number in numbers - {self.path.resolve().stem}:
                 with suppress(OSError):  # a file of another user
                     (versions / f"{number}.zarr").remove()
                     (versions / f"{number}.json").unlink(missing_ok=True)
-            fresh = versions / f"{1 + int(max(known, default='0')):06d}.zarr"
+            fresh = versions / f"{1 + int(max(numbers, default='0')):06d}.zarr"
             try:
                 fresh.write_files(files)
             except OSError:
@@ -211,13 +212,14 @@ class Store:
 
         Even if the call is interrupted, all stored ids belong to cells of the stored experiment.
         """
-        known, file = self.cells, self.path / _CELLS
-        same = np.array_equal(cells, known)
+        before, file = self.cells, self.path / _CELLS
+        same = np.array_equal(cells, before)
         with store_errors(self.path):
             if experiment != self.experiment:
                 about = replace(_about(self.path), experiment=experiment)
                 (self.path / _ABOUT).write_bytes(about.content())
-            if not same and len(common := np.intersect1d(cells, known)) < len(known):
+            # first the cells of both texts, then the new text, then its other cells
+            if not same and len(common := np.intersect1d(cells, before)) < len(before):
                 file.write_bytes(json.dumps(texts(common)).encode())
             (self.path / "experiment.yaml").write_bytes(text.encode())
             if not same:
@@ -243,10 +245,10 @@ class Store:
                 # An object store has no temporary files of killed writers. Workers may still be
                 # writing after their driver has ended, so only old files are removed.
                 found = () if isinstance(self.path, ObjectPath) else self.path.rglob(".*.partial")
-                for left in found:
+                for partial in found:
                     with suppress(OSError):  # it is gone, or belongs to another user
-                        if clock(self.path) - left.lstat().st_mtime >= _LONGEST_WRITE_SECONDS:
-                            left.unlink()
+                        if clock(self.path) - partial.lstat().st_mtime >= _LONGEST_WRITE_SECONDS:
+                            partial.unlink()
             yield check
 
     @property
@@ -414,9 +416,9 @@ def _files(version: Location) -> tuple[dict[str, bytes], str | None]:
         return files, None if sound else "it is not a dataset of zarr format 2"
     except (OSError, ValueError):
         return files, "the list of its files cannot be read"
-    found = _checksums(files)
+    present = _checksums(files)
     for name, written in noted.items():
-        if found.get(name) != written:
+        if present.get(name) != written:
             return files, f"file {name!r} is missing or has changed since it was written"
     return files, None
 

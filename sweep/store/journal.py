@@ -90,6 +90,7 @@ class Journal:
         self.damaged = {}
         fresh = [name for name in listed if name.endswith(SUFFIX) and name not in self.names]
         if self.names and fresh:
+            # The ledger's order is that of the segments' names, so it is built anew if
             # a compact segment replaces some that were read, and an earlier run's records precede
             # some that are in the ledger
             late = run_of(fresh[0]) < run_of(max(self.names))
@@ -210,7 +211,9 @@ class Journal:
             If the new segment cannot be written, or an old one cannot be removed.
         """
         old = sorted(self.names)
+        # 1. the new segment exists as a whole before any old one goes; reading both changes nothing
         compact = self.copy(self.folder, f"{name}{COMPACT}{uuid.uuid4().hex[:8]}")
+        # 2. oldest first, so that a tombstone outlives the records that it forgets
         for segment in old:
             (self.folder / segment).unlink(missing_ok=True)
         self.names = {compact.name}
@@ -286,7 +289,7 @@ def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Loc
     """
     final, checksum = location(folder) / (name + SUFFIX), 0
     with final.writing() as stream:
-        stream.write(_head(checksum))
+        stream.write(_head(checksum))  # replaced at the end, when the checksum is known
         for record in records:
             line = _line(record)
             checksum = zlib.crc32(line, checksum)

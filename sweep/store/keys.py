@@ -23,6 +23,7 @@ class KeyIndex:
     @property
     def last(self) -> Rows:
         """For every position in the array, the last position with the same key."""
+        # the sort is stable, so each run of equal keys ends with the key's last position
         ascending = self._keys[self._order]
         ends = np.flatnonzero(np.append(ascending[1:] != ascending[:-1], True))
         last = np.empty_like(self._order)
@@ -37,9 +38,10 @@ class KeyIndex:
         ascending = np.argsort(keys, kind="stable")
         after = self._keys.searchsorted(keys[ascending], "right", sorter=self._order)
         ascending, after = ascending[after > 0], after[after > 0]
-        known = self._order[after - 1]
-        found = self._keys[known] == keys[ascending]
-        positions[ascending[found]] = known[found]
+        # the last key that is not above the wanted one; it is the wanted one if that is there
+        candidates = self._order[after - 1]
+        equal = self._keys[candidates] == keys[ascending]
+        positions[ascending[equal]] = candidates[equal]
         return positions
 
 
@@ -51,6 +53,7 @@ def texts(keys: Keys) -> list[str]:
 
 def numbered(keys: ArrayLike) -> Rows:
     """Number the distinct keys from 0 in order of first appearance; return every key's number."""
+    # np.unique numbers the keys in ascending order; `rank` maps that to the order of appearance
     _, first, number = np.unique(np.asarray(keys), return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int32)
     rank[np.argsort(first)] = np.arange(len(first))

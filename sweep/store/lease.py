@@ -29,7 +29,10 @@ STALE_SECONDS = 120.0
 This exceeds the minute for which NFS may report an outdated modification time.
 """
 BEAT_SECONDS = 10.0
-"""Seconds between two renewals of a lease."""
+"""Seconds between two renewals of a lease.
+
+Twelve renewals in a row must fail before a holder is presumed dead; each is one small write.
+"""
 _JOIN_SECONDS = 10.0
 """Longest wait until the renewal thread ends, in seconds; the disk may have stopped responding."""
 
@@ -69,20 +72,21 @@ def _leases(folder: Location) -> list[Location]:
     return [folder / name for name in folder.names() if _NAME.fullmatch(name)]
 
 
-def _take(folder: Location, own: bytes) -> Location:
-    """Create a lease with the content ``own``, remove the earlier leases, and return its file.
+def _take(folder: Location, content: bytes) -> Location:
+    """Create a lease with this ``content``, remove the earlier leases, and return its file.
 
     Raises StoreError if another process holds a lease.
     """
     while True:
+        # listed first: a lease that appears later has the next number, whose creation then fails
         earlier = _leases(folder)
         check_free(folder)
         last = int(earlier[-1].name.removeprefix(LEASE)) if earlier else 0
         file = folder / f"{LEASE}{last + 1:06d}"
         with suppress(FileExistsError):  # another run was first, or a reply was lost and retried
-            file.create(own)
+            file.create(content)
         with suppress(FileNotFoundError):
-            if file.read_bytes() == own:
+            if file.read_bytes() == content:  # ours, even if the creation was reported as failed
                 for dead in earlier:
                     dead.unlink(missing_ok=True)
                 return file
@@ -103,16 +107,16 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
     StoreError
         If another run holds the lease, or the lease cannot be written.
     """
-    own = json.dumps(asdict(ourselves())).encode()
+    content = json.dumps(asdict(ourselves())).encode()
     with store_errors(folder):
-        file = _take(folder, own)
+        file = _take(folder, content)
     ended, lost = threading.Event(), threading.Event()
 
     def keep() -> None:
         while not lost.is_set() and not ended.wait(beat_seconds):
             with suppress(OSError):  # the disk may respond again at the next renewal
                 # the number alone proves nothing: once all leases are removed, it is used again
-                if _leases(folder)[-1:] == [file] and file.read_bytes() == own:
+                if _leases(folder)[-1:] == [file] and file.read_bytes() == content:
                     file.touch()
                 else:
                     lost.set()
@@ -134,7 +138,7 @@ def held(folder: Location, beat_seconds: float = BEAT_SECONDS) -> Iterator[Check
         ended.set()
         beat.join(_JOIN_SECONDS)
         with suppress(OSError):  # the disk has become read-only
-            if file.read_bytes() == own:
+            if file.read_bytes() == content:  # else another run has taken over
                 file.unlink(missing_ok=True)
 
 
