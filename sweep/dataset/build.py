@@ -9,7 +9,7 @@ import dask
 import numpy as np
 import xarray as xr
 import zarr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from sweep.dataset.derivation import Derivation, Values
 from sweep.experiment.canonical import Scalar
@@ -17,7 +17,7 @@ from sweep.experiment.schema import Experiment
 from sweep.experiment.variables import BUDGETS, describe
 from sweep.grid.grids import Grid, locate_cells
 from sweep.store import environment
-from sweep.store.keys import Rows
+from sweep.store.keys import Column, Rows
 from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
@@ -67,7 +67,9 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
     for name, value in grid.scalars.items():
         coords[name] = ((), _labels([value])[0])
 
-    def add(name: str, values: Values, fill: Any = np.nan, over: tuple[str, ...] = ()) -> None:
+    def add(
+        name: str, values: Values, fill: ArrayLike = np.nan, over: tuple[str, ...] = ()
+    ) -> None:
         more = tuple(len(coords[axis][1]) for axis in over)
         data[name] = ((*dims, *over), _laid_out(cells, values, np.asarray(fill), more))
 
@@ -84,11 +86,11 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
             if budgets >= set(BUDGETS[name]):
                 add(name, values, over=BUDGETS[name])
 
-    def started(some: Rows) -> NDArray[Any]:
+    def started(some: Rows) -> Column:
         seconds = ledger.numbers("started", rows[some])  # 0 if unknown
         return np.where(seconds > 0, seconds * 1e3, np.nan).astype("datetime64[ms]")
 
-    def recorded(name: str, width: int, some: Rows) -> NDArray[Any]:
+    def recorded(name: str, width: int, some: Rows) -> Column:
         numbers, known_texts = ledger.texts(name, rows[some])
         distinct, inverse = np.unique(numbers, return_inverse=True)
         cut = [known_texts[number] for number in distinct.tolist()]
@@ -125,7 +127,7 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
     return dataset
 
 
-def _labels(values: Sequence[Scalar]) -> NDArray[Any]:
+def _labels(values: Sequence[Scalar]) -> Column:
     """Return an array for a coordinate: of numbers, of booleans or, for other values, of texts."""
     kinds = {type(value) for value in values}
     if kinds <= {int, float} or kinds == {bool}:
@@ -158,7 +160,7 @@ def files(dataset: xr.Dataset | xr.DataTree) -> dict[str, bytes]:
     return {name: content.as_buffer_like() for name, content in made.items()}
 
 
-def _laid_out(cells: Rows, values: Values, fill: NDArray[Any], more: tuple[int, ...]) -> Any:
+def _laid_out(cells: Rows, values: Values, fill: Column, more: tuple[int, ...]) -> Any:
     """Return a variable's array over all points of a grid; a large array is lazy (dask).
 
     Parameters
@@ -173,7 +175,7 @@ def _laid_out(cells: Rows, values: Values, fill: NDArray[Any], more: tuple[int, 
         The shape of one cell's value; empty for a single number or text.
     """
 
-    def part(some: Rows) -> NDArray[Any]:
+    def part(some: Rows) -> Column:
         laid = np.full((*some.shape, *more), fill, fill.dtype)
         laid[some >= 0] = values(some[some >= 0])
         return laid
@@ -185,7 +187,7 @@ def _laid_out(cells: Rows, values: Values, fill: NDArray[Any], more: tuple[int, 
 
     untyped: Any = da
 
-    def block(block_info: Mapping[None, Any]) -> NDArray[Any]:
+    def block(block_info: Mapping[None, Any]) -> Column:
         ends = block_info[None]["array-location"][: cells.ndim]
         return part(cells[tuple(slice(*end) for end in ends)])
 

@@ -4,22 +4,21 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 import solvers
 from solvers import privacy
 from solvers.privacy import budget
 from sweep.experiment.schema import Experiment
 from sweep.grid.grids import Grid
-from sweep.store.keys import Rows, texts
+from sweep.store.keys import Column, Rows, texts
 from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
 Float = NDArray[np.float64]
-Values = Callable[[Rows], NDArray[Any]]
+Values = Callable[[Rows], Column]
 """A function that returns the values of some cells of a grid, given the cells' numbers."""
 
 _OF_THE_RECORD = ("runtime_s", "cpu_s", "peak_memory_bytes")
@@ -119,7 +118,7 @@ class Derivation:
         return {number: budget.from_record(json.loads(curves[number])) for number in used}
 
     def _by_curve(
-        self, values: Float, cells: Rows, value: Callable[[budget.BudgetCurve], Any]
+        self, values: Float, cells: Rows, value: Callable[[budget.BudgetCurve], ArrayLike]
     ) -> Float:
         """Return ``values``; cells that have a budget curve get ``value(curve)`` instead."""
         numbers, _ = self.ledger.texts("curve", self.rows[cells])

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -135,7 +134,7 @@ def holding(condition: Condition, frame: pd.DataFrame) -> NDArray[np.bool_]:
     return np.fromiter(map(condition.holds_if_known, rows), bool, len(frame))
 
 
-def _plain(column: pd.Series) -> list[Any]:
+def _plain(column: pd.Series) -> list[object]:
     """Return a column's values as conditions compare them: times as texts, NaN and NaT as None."""
     texts = column.dt.strftime("%Y-%m-%dT%H:%M:%S.%f") if column.dtype.kind == "M" else column
     return [None if pd.isna(value) else value for value in texts.tolist()]
@@ -147,7 +146,7 @@ def _cells(data: xr.Dataset) -> pd.DataFrame:
     A variable that depends on the budget has a column for every budget.
     """
     dims = data["status"].dims
-    spread: dict[str, Any] = {}
+    spread: dict[str, xr.DataArray] = {}
     for name, variable in data.data_vars.items():
         more = [dim for dim in variable.dims if dim not in dims]
         for labels in product(*(data[dim].to_numpy().tolist() for dim in more)):

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from operator import add
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,12 +24,12 @@ def cells_at(data: xr.Dataset, at: Mapping[str, Scalar]) -> xr.Dataset | None:
     return chosen
 
 
-def labels_of(data: xr.Dataset, name: str) -> list[Any]:
+def labels_of(data: xr.Dataset, name: str) -> list[Scalar]:
     """Return the labels of a coordinate; a scalar coordinate has one label."""
     return list(np.atleast_1d(data[name].to_numpy()).tolist())
 
 
-def label_text(label: Any) -> str:
+def label_text(label: object) -> str:
     """Format a label; a whole number below 1e9 keeps all digits even if it is a float."""
     if not isinstance(label, float):
         return str(label)

@@ -3,13 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sweep.errors import StoreError
 from sweep.store.paths import Location, location, reason
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 _ARRAYS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "query_variances": (("query",), "variance of every query when the targets are just met"),
@@ -58,7 +62,7 @@ def file(store: Location, solve: str) -> Location:
 def write(
     store: Location,
     solve: str,
-    arrays: Mapping[str, Any],
+    arrays: Mapping[str, ArrayLike],
     keep: Iterable[str],
     labels: Sequence[str] = (),
 ) -> None:
@@ -91,7 +95,7 @@ def write(
         np.savez(stream, allow_pickle=False, **held)
 
 
-def arrays(store: str | Path | Location, solve: str) -> Any:
+def arrays(store: str | Path | Location, solve: str) -> "xr.Dataset":
     """Return the stored arrays of one solve.
 
     Parameters

@@ -34,7 +34,7 @@ def captured(
         Returns whether a module file defines a function or class, which then counts by its name.
     """
 
-    def variables(used: Any) -> Mapping[str, object]:
+    def variables(used: object) -> Mapping[str, object]:
         if isinstance(used, partial):
             return {**variables(used.func), **used.keywords, "*": used.args}
         if isinstance(used, MethodType):

@@ -3,10 +3,14 @@
 A key takes 20 bytes in an array; as a `str` it would take about 90.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Keys = NDArray[np.bytes_]
+Column = NDArray[Any]
+"""An array of values of any type, one for each row or cell."""
 Rows = NDArray[np.int32]
 """An array of positions, such as row numbers of the ledger or numbers of cells."""
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.solution import contradiction
-from sweep.store.keys import KEY, KeyIndex, Rows, texts
+from sweep.store.keys import KEY, Column, KeyIndex, Rows, texts
 from sweep.store.records import CellRecord, ForgottenRecord, Record, SolveCode, Status
 
 MAX_WORKER_DEATHS = 3
@@ -65,7 +65,7 @@ class _Derived(NamedTuple):
     last: KeyIndex
     row: Rows
     statuses: NDArray[np.int8]
-    attempts: NDArray[np.integer[Any]]
+    attempts: Column
     deaths: Counter[int]
     refuted: dict[int, str]
 
@@ -91,7 +91,7 @@ class Ledger:
         self.bounds: dict[str, float] = {}
         self.bound_codes: dict[str, str] = {}
         self.bound_errors: dict[str, str] = {}
-        self._columns: dict[str, NDArray[Any]] = {}
+        self._columns: dict[str, Column] = {}
         """The columns by name: keys, counts, texts, times, and numbers reported by solutions."""
         self._texts: dict[str, dict[str, int]] = {name: {"": 0} for name in _TEXTS}
         """For every text column, the number that replaces each distinct text in the column."""
@@ -298,13 +298,13 @@ class Ledger:
                 values.append(error if name == "error" else "")
         return places, values
 
-    def content(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def content(self) -> tuple[dict[str, Column], dict[str, object]]:
         """Return the columns, and the other attributes as JSON-like content, for `restored`."""
         self._settle()
         return dict(self._columns), {name: vars(self)[name] for name in _FACTS}
 
     @classmethod
-    def restored(cls, columns: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> "Ledger":
+    def restored(cls, columns: Mapping[str, Column], facts: Mapping[str, Any]) -> "Ledger":
         """Return a ledger with the columns and attributes that `content` returned."""
         ledger = cls()
         ledger._columns, ledger._fresh = dict(columns), []

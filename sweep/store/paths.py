@@ -20,14 +20,20 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path, PosixPath, PurePosixPath
 from types import SimpleNamespace
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from sweep.errors import StoreError
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+    from obstore.store import ObjectStore
+
 Content = TypeVar("Content")
+Answer = TypeVar("Answer")
+_Mode = Literal["overwrite", "create"]
 
 
 class DiskPath(PosixPath):
@@ -58,7 +64,7 @@ class DiskPath(PosixPath):
         """Open a stream of the file's content, which replacing the file does not change."""
         return self.open("rb")
 
-    def write_bytes(self, content: Any) -> int:
+    def write_bytes(self, content: "ReadableBuffer") -> int:
         """Replace the file's content as a whole, and synchronise it to the disk."""
         with self.writing() as stream:
             return stream.write(content)
@@ -222,7 +228,9 @@ class ObjectPath(PurePosixPath):
         """The object's content."""
         return bytes(self._ask(lambda bucket: bucket.get(self.key).bytes()))
 
-    def write_bytes(self, content: bytes, mode: Any = "overwrite") -> int:
+    def write_bytes(
+        self, content: bytes, mode: Literal["overwrite", "create"] = "overwrite"
+    ) -> int:
         """Write the object; ``mode`` is passed to obstore."""
         self._ask(lambda bucket: bucket.put(self.key, content, mode=mode))
         return len(content)
@@ -268,7 +276,7 @@ class ObjectPath(PurePosixPath):
         if keys:
             self._ask(lambda bucket: bucket.delete(keys))
 
-    def _ask(self, request: Callable[[Any], Any]) -> Any:
+    def _ask(self, request: Callable[["ObjectStore"], Answer]) -> Answer:
         """Return ``request(bucket)`` for this key's bucket; raise obstore's errors as `OSError`."""
         bucket = _client(self.bucket)
         from obstore import exceptions
@@ -401,7 +409,7 @@ def _sentence(error: Exception) -> str:
 
 
 @cache
-def _client(address: str) -> Any:
+def _client(address: str) -> "ObjectStore":
     """Return a connection to a bucket; raise StoreError if the bucket cannot be opened."""
     more: dict[str, Any] = {}
     try:
@@ -413,7 +421,8 @@ def _client(address: str) -> Any:
 
             more = {"credential_provider": Boto3CredentialProvider()}
         connect: Any = store.from_url
-        return connect(address, retry_config=_RETRIES, **more)
+        client: ObjectStore = connect(address, retry_config=_RETRIES, **more)
+        return client
     except Exception as error:  # boto3 raises many types of errors, and a package may be missing
         raise StoreError(
             f"store {address!r} cannot be opened: {_sentence(error)}; install fitness-sweep"

@@ -78,7 +78,7 @@ class CellRecord:
         Rise of the process's resident memory during the solve.
     numbers : Mapping[str, float]
         Numbers that the solution reports, by the name of their variable.
-    notes : Mapping[str, Any]
+    notes : Mapping[str, object]
         All other results of the solution, JSON-like.
     curve : Mapping, optional
         The solution's privacy budget curve, if the Gaussian closed form does not apply.
@@ -106,8 +106,8 @@ class CellRecord:
     cpu_s: float | None = None
     peak_memory_bytes: int | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    curve: Mapping[str, Any] | None = None
+    notes: Mapping[str, object] = field(default_factory=dict)
+    curve: Mapping[str, object] | None = None
     error: str = ""
     traceback: str = ""
     code: SolveCode = _UNKNOWN
@@ -170,9 +170,9 @@ _KINDS: Mapping[str, type[Record]] = {
 }
 
 
-def to_json(record: Record) -> dict[str, Any]:
+def to_json(record: Record) -> dict[str, object]:
     """Return the record as JSON-like content, without empty fields."""
-    content = {"kind": record.kind}
+    content: dict[str, object] = {"kind": record.kind}
     for name, value in vars(record).items():
         if value not in (None, "", {}) and (name, value) != ("deaths", 0):
             content[name] = value.label if isinstance(value, Status) else value
