@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("workloads", "solvers", "sweep")
-FIRST_ROOMS = ("experiment", "store", "grid", "plan", "worker", "dataset")
+FIRST_ROOMS = ("experiment", "store", "grid", "state", "plan", "worker", "dataset")
 ROOMS = (*FIRST_ROOMS, "cluster", "runner", "scorecard", "report", "cli")
 """Each room imports only from earlier ones; `sweep.errors` and `sweep.events` from none."""
 

@@ -13,7 +13,7 @@ import sweep
 from benchmarks.chaos import havoc, judge
 from benchmarks.chaos.house import Driver, House
 from benchmarks.chaos.worker import MINES, PAUSE, SLOW
-from sweep.plan.stored import of_store, troubled, unfinished
+from sweep.state.stored import of_store, troubled, unfinished
 from sweep.store.journal import DAMAGED, SUFFIX, Journal
 from sweep.store.records import FINAL, Status
 

@@ -12,7 +12,7 @@ from zarr.core.buffer.cpu import Buffer
 from sweep.errors import StoreError, SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
-from sweep.plan.stored import code_states, of_store
+from sweep.state.stored import code_states, of_store
 from sweep.store.folder import open_
 from sweep.store.journal import Journal
 from sweep.store.paths import Location

@@ -13,7 +13,7 @@ from sweep.grid.expansion import expand
 from sweep.grid.grids import unite_cells
 from sweep.plan import solves, tasks
 from sweep.plan.costs import SECONDS_PER_FLOP, Costs
-from sweep.plan.stored import StoredExperiment, counted, solved_by_other_code, unfinished
+from sweep.state.stored import StoredExperiment, counted, solved_by_other_code, unfinished
 from sweep.store.folder import occupied, open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger

@@ -18,9 +18,9 @@ from sweep.dataset.pivots import label_text, labels_of, row_labels
 from sweep.dataset.reading import Results
 from sweep.errors import SweepError, command
 from sweep.experiment.schema import SIZES, Experiment, Figure
-from sweep.plan.stored import of_store
 from sweep.report import drawing, tables
 from sweep.report.drawing import PRINTED, Line, Panel, Picture
+from sweep.state.stored import of_store
 from sweep.store import arrays
 from sweep.store.paths import Location
 from workloads.parameters import nearest

@@ -15,11 +15,11 @@ from rich.text import Text
 
 from solvers.problem import memory
 from sweep.errors import SweepError, command
-from sweep.plan.stored import counted, of_store, solved_by_other_code
 from sweep.report import messages
 from sweep.report.messages import format_counts, format_duration
 from sweep.runner import log
 from sweep.runner.status import CellHistory, StoreStatus, Trouble
+from sweep.state.stored import counted, of_store, solved_by_other_code
 from sweep.store.journal import Journal
 from sweep.store.paths import Location
 from sweep.store.records import ForgottenRecord, Status

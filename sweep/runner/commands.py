@@ -15,14 +15,14 @@ from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.expansion import expand, find_code_entries, refuse_code
 from sweep.plan import solves, tasks
-from sweep.plan.stored import (
+from sweep.plan.tasks import Solves
+from sweep.runner.session import Session, open_session
+from sweep.state.stored import (
     StoredExperiment,
     certified_by_other_code,
     of_store,
     unfinished,
 )
-from sweep.plan.tasks import Solves
-from sweep.runner.session import Session, open_session
 from sweep.store import code, environment
 from sweep.store.folder import Store, WorkerStore, create
 from sweep.store.keys import texts

@@ -15,9 +15,9 @@ from sweep.errors import ExperimentError, StoreError, SweepError
 from sweep.experiment.document import read_document
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import lay_out
-from sweep.plan.stored import StoredExperiment, of_store, unfinished
 from sweep.runner.selection import select_cells
 from sweep.runner.session import open_session
+from sweep.state.stored import StoredExperiment, of_store, unfinished
 from sweep.store import arrays
 from sweep.store.folder import POINTER, RESULTS, Store, create, open_
 from sweep.store.journal import Journal

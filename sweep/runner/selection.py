@@ -9,7 +9,7 @@ import numpy as np
 from sweep.dataset import build, frames
 from sweep.errors import SweepError
 from sweep.grid.cells import Cells
-from sweep.plan.stored import StoredExperiment, code_states, troubled
+from sweep.state.stored import StoredExperiment, code_states, troubled
 from sweep.store.ledger import Ledger
 from workloads import conditions
 from workloads.parameters import nearest

@@ -20,10 +20,10 @@ from sweep.errors import DatasetError, command
 from sweep.grid.cells import Cells
 from sweep.plan import solves
 from sweep.plan.costs import Costs
-from sweep.plan.stored import StoredExperiment, counted, solved_by_other_code
 from sweep.plan.tasks import Solves, Task
 from sweep.runner.log import Log
 from sweep.runner.progress import ProgressMeter
+from sweep.state.stored import StoredExperiment, counted, solved_by_other_code
 from sweep.store import arrays, code
 from sweep.store.journal import SUFFIX, Journal, write_segment
 from sweep.store.keys import KEY

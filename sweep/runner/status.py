@@ -12,8 +12,8 @@ from sweep.errors import DamagedSegmentError, SweepError, command
 from sweep.events import Progressed
 from sweep.experiment.canonical import Scalar
 from sweep.grid.grids import Grid
-from sweep.plan.stored import counted, of_store, solved_by_other_code
 from sweep.runner import log
+from sweep.state.stored import counted, of_store, solved_by_other_code
 from sweep.store.folder import open_
 from sweep.store.journal import SUFFIX, Journal, read_segment
 from sweep.store.keys import texts

@@ -23,12 +23,12 @@ from sweep.experiment.schema import Claim, Experiment
 from sweep.grid.cells import REPLICATE
 from sweep.grid.expansion import lay_out
 from sweep.grid.grids import Grid, unite_cells
-from sweep.plan.stored import counted
 from sweep.runner import commands
 from sweep.runner.selection import STALE
 from sweep.runner.status import status
 from sweep.scorecard.claims import Judgement, judge, judge_by_numbers
 from sweep.scorecard.numbers import NOT_RUN, OTHER_READING, Compared, compare
+from sweep.state.stored import counted
 from sweep.store.folder import open_
 from sweep.store.journal import Journal
 from sweep.store.records import Status

@@ -7,7 +7,7 @@ import written
 import sweep
 from sweep.errors import StoreError
 from sweep.grid.expansion import expand
-from sweep.plan.stored import of_store
+from sweep.state.stored import of_store
 from sweep.store.records import Status
 
 

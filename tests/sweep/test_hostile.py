@@ -10,9 +10,9 @@ import sweep
 from sweep.errors import ExperimentError, StoreError
 from sweep.grid.expansion import expand
 from sweep.plan import dry_run
-from sweep.plan.stored import of_store
 from sweep.runner import status
 from sweep.runner.selection import select_cells
+from sweep.state.stored import of_store
 from sweep.store.journal import Journal
 from sweep.store.records import Status
 

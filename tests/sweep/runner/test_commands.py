@@ -20,11 +20,11 @@ from sweep.grid import expansion
 from sweep.grid.expansion import expand
 from sweep.grid.grids import unite_cells
 from sweep.plan import costs, solves, tasks
-from sweep.plan.stored import of_store
 from sweep.plan.tasks import CellTask, Solve
 from sweep.report.messages import describe_more
 from sweep.runner import session, status
 from sweep.runner.selection import select_cells
+from sweep.state.stored import of_store
 from sweep.store import folder
 from sweep.store.folder import Store, WorkerStore
 from sweep.store.journal import Journal

@@ -5,9 +5,9 @@ import pytest
 import sweep
 from sweep import events
 from sweep.errors import SweepError
-from sweep.plan.stored import of_store
 from sweep.runner import log
 from sweep.runner.session import Session
+from sweep.state.stored import of_store
 
 
 def test_a_rerun_that_is_refused_is_no_run_in_the_log(swept, tmp_path):

@@ -18,9 +18,9 @@ from sweep.dataset import build
 from sweep.errors import StoreError
 from sweep.grid.expansion import expand
 from sweep.grid.grids import unite_cells
-from sweep.plan import stored
-from sweep.plan.stored import of_store
 from sweep.runner.status import status as status_of
+from sweep.state import stored
+from sweep.state.stored import of_store
 from sweep.store import arrays, folder, paths
 from sweep.store.paths import DiskPath
 from sweep.store.records import Status
