@@ -10,8 +10,8 @@ project, each problem is solved with the code of both checkouts.
 
 import argparse
 import json
-import math
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -19,7 +19,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-import scipy.linalg as sla
+import scipy.sparse as sp
 
 import solvers
 import workloads
@@ -45,7 +45,7 @@ def cases(half, sizes):
             yield family, d, rule, seed
 
 
-def problem(family, d, rule, seed):
+def of_panel(family, d, rule, seed):
     """Return a workload and its targets; only prefixes and all ranges keep their structure."""
     rng = np.random.default_rng(seed)
     if family == "random":
@@ -64,40 +64,88 @@ def problem(family, d, rule, seed):
     else:
         seeded = {"seed": seed} if family in {"range", "wrelated"} else {}
         workload = workloads.make(family, d=d, **seeded)
-    m = workload.m
+    return workload, targets(workload.m, rule, rng)
+
+
+def targets(m, rule, rng):
+    """Return the variance targets of m queries."""
     if rule == "unit":
-        return workload, np.ones(m)
+        return np.ones(m)
     if rule == "decades":
-        return workload, 10.0 ** rng.uniform(-2, 2, m)
-    return workload, rng.integers(1, int(rule[3:]) + 1, m).astype(float)
+        return 10.0 ** rng.uniform(-2, 2, m)
+    return rng.integers(1, int(rule[3:]) + 1, m).astype(float)
 
 
-def unit_seconds(d):
-    """Return the CPU seconds of ``scipy.linalg.eigh`` for a d x d matrix: the least of several."""
-    matrix = np.random.default_rng(0).standard_normal((d, d))
-    symmetric = matrix @ matrix.T
-    return min(cpu_seconds(lambda: sla.eigh(symmetric))[0] for _ in range(5 if d < 512 else 2))
+def sparse(m, d, density):
+    """Return a sparse matrix of zeros and ones."""
+    rng = np.random.default_rng(0)
+    filled = sp.random_array((m, d), density=density, rng=rng, format="csr")
+    return filled.astype(bool).astype(float)
 
 
-def cpu_seconds(call):
-    """Return the CPU seconds of a call, and its result."""
-    started = time.process_time()
-    found = call()
-    return time.process_time() - started, found
+def random(m, d):
+    """Return a matrix of random signs."""
+    return np.random.default_rng(0).choice([-1.0, 1.0], size=(m, d))
+
+
+def tree(leaves, children):
+    """Return the counts of the root, of its children and of their leaves."""
+    parents = leaves // children
+    return np.vstack([np.ones(leaves), np.kron(np.eye(parents), np.ones(children)), np.eye(leaves)])
+
+
+CENSUS = {"attributes": {"age": 40, "sex": 2, "race": 6}, "tables": [["age"], ["age", "sex"]]}
+UNION = [["prefix:24", "identity:6"], ["all-range:24", "total:6"], ["total:24", "identity:6"]]
+PRODUCT = [["prefix:24", "all-range:12"]]
+MARGINALS = {"attributes": 5, "values": 4, "orders": [1, 2, 3]}
+KINDS = {
+    "tall": ("optimal", random, (2000, 80), "1..10", {}),
+    "tall and sparse": ("optimal", sparse, (6000, 100, 0.03), "unit", {}),
+    "wide": ("optimal", random, (80, 1000), "1..10", {}),
+    "wide and sparse": ("optimal", sparse, (200, 4000, 0.005), "unit", {"tol": 1e-4}),
+    "wide, sparse, large": ("optimal", sparse, (1000, 20_000, 0.005), "unit", {"tol": 1e-4}),
+    "low rank": ("optimal", "wrelated", {"d": 256, "seed": 0}, "1..10", {}),
+    "ranges": ("optimal", "range", {"d": 256, "seed": 0}, "unit", {}),
+    "ranges, far targets": ("optimal", "range", {"d": 128, "seed": 0}, "decades", {}),
+    "prefixes": ("optimal", "prefix", {"d": 512}, "unit", {}),
+    "prefixes, targets": ("optimal", "prefix", {"d": 256}, "1..100", {}),
+    "tree": ("optimal", tree, (180, 9), "unit", {}),
+    "marginals": ("optimal", "marginals", MARGINALS, "unit", {}),
+    "marginals, targets": ("optimal", "marginals", MARGINALS, "1..10", {"tol": 1e-4}),
+    "census": ("optimal", "census", CENSUS | {"prefixes": ["age"]}, "unit", {}),
+    "many groups": ("optimal", "kronecker", {"terms": UNION}, "1..10", {"tol": 1e-4}),
+    "product": ("optimal", "kronecker", {"terms": PRODUCT}, "unit", {}),
+    "replace-one": ("optimal", "prefix", {"d": 48}, "unit", {"neighbours": "replace-one"}),
+    "refined": ("optimal", "range", {"d": 64, "seed": 0}, "1..10", {"refined": True}),
+    "hybrid": ("optimal", "range", {"d": 128, "seed": 0}, "unit", {"total_error_weight": 0.1}),
+    "total error": ("CA", "range", {"d": 256, "seed": 0}, "unit", {}),
+    "total error, union": ("CA", "kronecker", {"terms": UNION}, "unit", {}),
+    "soft maxima": ("SM-II", "range", {"d": 64, "seed": 0}, "1..10", {}),
+    "hierarchy": ("HM", "prefix", {"d": 256}, "unit", {}),
+}
+"""Mechanism, workload family or matrix, its parameters, rule of the targets, and options."""
+
+
+def of_kind(name):
+    """Return the arguments and options of a solve."""
+    mechanism, family, params, rule, options = KINDS[name]
+    if isinstance(family, str):
+        workload = workloads.make(family, **params)
+    else:
+        workload = workloads.from_matrix(family(*params))
+    return (mechanism, workload, targets(workload.m, rule, np.random.default_rng(0))), options
 
 
 def measured(case, tol):
-    """Return the cost of solving one problem, and the gap; of several solves, the fastest."""
-    workload, targets = problem(*case)
-    repeats = 3 if case[1] <= 256 else 1
-    unit = unit_seconds(case[1])
-    runs = [
-        cpu_seconds(lambda: solvers.solve("optimal", workload, targets, tol=tol))
-        for _ in range(repeats)
-    ]
-    seconds, found = min(runs, key=lambda run: run[0])
+    """Return the cost of solving one problem, and the gap."""
+    if len(case) == 1:
+        arguments, options = of_kind(*case)
+    else:
+        arguments, options = ("optimal", *of_panel(*case)), {"tol": tol}
+    started = time.process_time()
+    found = solvers.solve(*arguments, **options)
     return {
-        "eigh": seconds / unit,
+        "cpu_s": time.process_time() - started,
         "steps": found.iterations,
         "spectra": found.notes.get("factorisations", 0),
         "products": found.notes.get("products", 0),
@@ -132,10 +180,12 @@ class Server:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--half", choices=sorted(SEEDS), default="chosen")
+    parser.add_argument("part", choices=[*sorted(SEEDS), "kinds"], default="chosen", nargs="?")
     parser.add_argument("--against", type=Path)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--only", nargs="+", default=list(KINDS))
     parser.add_argument("--tol", type=float, default=1e-6)
+    parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--serve", action="store_true")
     args = parser.parse_args()
     if args.serve:
@@ -143,14 +193,17 @@ def main():
         return
     checkouts = [Path(__file__).resolve().parents[1]] + ([args.against] if args.against else [])
     servers = [Server(checkout.resolve()) for checkout in checkouts]
+    kinds = ((name,) for name in args.only)
     ratios = {}
-    for case in cases(args.half, args.sizes):
-        found = [server(case, args.tol) for server in servers]
-        print(*case, *(" ".join(f"{k}={v:.3g}" for k, v in one.items()) for one in found), sep="  ")
-        sys.stdout.flush()
-        ratios.setdefault(case[0], []).append(found[0]["eigh"] / found[-1]["eigh"])
+    for case in kinds if args.part == "kinds" else cases(args.part, args.sizes):
+        pairs = [[server(case, args.tol) for server in servers] for _ in range(args.pairs)]
+        ratio = statistics.median(pair[0]["cpu_s"] / pair[-1]["cpu_s"] for pair in pairs)
+        best = [min(runs, key=lambda run: run["cpu_s"]) for runs in zip(*pairs, strict=True)]
+        print(*case, *(" ".join(f"{k}={v:.3g}" for k, v in one.items()) for one in best), sep="  ")
+        print(f"  {ratio:.2f} of the other's time", flush=True)
+        ratios.setdefault(case[0], []).append(ratio)
     for family, found in ratios.items():
-        mean = math.exp(np.mean(np.log(found)))
+        mean = statistics.geometric_mean(found)
         print(f"{family}: {mean:.3f} of the other's time, {min(found):.2f} to {max(found):.2f}")
 
 
