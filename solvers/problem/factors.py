@@ -178,6 +178,13 @@ def _product(
 
 _FAR_APART = 1e3
 _NEGLIGIBLE = 1e-9
+_SPARSE_FROM, _SPARSE_BELOW = 2**18, 0.05
+"""Least number of entries of a basis, and largest share of nonzero ones, to keep it sparse.
+
+The calls of a sparse product take longer than the arithmetic for 48 prefixes under replace-one (all
+47 x 1128 differences: twice the time of a solve), and an entry of one takes twenty times as long as
+an entry of a dense product.
+"""
 _SQUARE_WORK = 5
 """Work of a structured solve in units of d³, without the work of its quadratic forms.
 
@@ -217,11 +224,12 @@ class Factors:
 
     @cached_property
     def transposed_basis(self) -> Explicit | None:
-        """The transposed basis as a sparse operator, shape (d, k); None if that saves no work."""
-        if self.basis is None:
+        """The transposed basis as a sparse operator, shape (d, k); None if that saves no time."""
+        if self.basis is None or self.basis.size < _SPARSE_FROM:
             return None
         operator = Explicit(scipy.sparse.csr_array(self.basis.T))
-        return operator if structure_pays(operator) else None
+        few = operator.array.size <= _SPARSE_BELOW * self.basis.size
+        return operator if few and structure_pays(operator) else None
 
     @property
     def squared_norms(self) -> tuple[Array, Array]:

@@ -221,9 +221,11 @@ class _BlocksChart(DiagonalChart):
         return lambda length: BlocksIterate(self.blocks, tuple(ray(length) for ray in rays))
 
     def _split(self, along: Array) -> list[Array]:
-        sizes = [len(chart.mean) for chart in self.charts]
-        parts = np.split(along, np.cumsum([size**2 for size in sizes])[:-1])
-        return [part.reshape(size, size) for part, size in zip(parts, sizes, strict=True)]
+        parts, end = [], 0  # np.split takes a tenth of a solve of 64 cells
+        for size in (len(chart.mean) for chart in self.charts):
+            parts.append(along[end : end + size**2].reshape(size, size))
+            end += size**2
+        return parts
 
 
 def _joined(matrices: Sequence[Array]) -> Array:

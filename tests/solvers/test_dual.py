@@ -36,14 +36,14 @@ def test_a_spectrum_is_a_singular_value_decomposition(m, d, rank):
 
 def test_the_spectrum_of_few_sparse_queries_keeps_them_sparse():
     rng = np.random.default_rng(0)
-    matrix = sp.random_array((40, 900), density=0.05, rng=rng).toarray()
-    p, q = rng.dirichlet(np.ones(900)), rng.dirichlet(np.ones(40))
+    matrix = sp.random_array((60, 5000), density=0.04, rng=rng).toarray()
+    p, q = rng.dirichlet(np.ones(5000)), rng.dirichlet(np.ones(60))
     found = spectrum(factorise(matrix), p, q, 1e-9)
     assert isinstance(found.cells, StructuredVectors)
     weighted = np.sqrt(q)[:, None] * matrix * np.sqrt(p)
     _, singular, right = sla.svd(weighted, full_matrices=False)
     np.testing.assert_allclose(found.singular, singular[::-1], rtol=1e-12)
-    np.testing.assert_allclose(np.abs(right[::-1] @ found.columns), np.eye(40), atol=1e-10)
+    np.testing.assert_allclose(np.abs(right[::-1] @ found.columns), np.eye(60), atol=1e-10)
     np.testing.assert_allclose(found.column_mass, right.T**2 @ singular, rtol=1e-9, atol=1e-15)
     whole = solvers.solve("optimal", matrix)
     assert whole.gap <= 1e-6
