@@ -62,7 +62,7 @@ def test_a_coarse_start_leads_to_the_same_optimum(monkeypatch):
 
 
 @pytest.mark.parametrize("null", [0, 3])
-def test_a_few_tiny_singular_values_are_as_exact_as_by_a_decomposition_of_all(null, monkeypatch):
+def test_a_few_tiny_singular_values_are_as_exact_as_by_a_decomposition_of_all(null):
     rng = np.random.default_rng(0)
     cells, tiny = 60, 10.0 ** np.array([-7.5, -6.0, -5.3])
     singular = np.concatenate([tiny, np.geomspace(1e-3, 1, cells - null - 3)])
@@ -70,30 +70,17 @@ def test_a_few_tiny_singular_values_are_as_exact_as_by_a_decomposition_of_all(nu
     rows = np.linalg.qr(rng.normal(size=(cells, cells)))[0][: singular.size]
     scaled = left * singular
     factors = Factors(Explicit(scaled), rows) if null else Factors(Explicit(scaled @ rows), None)
-    decomposed = []
-    exact = sla.svd
-    monkeypatch.setattr(
-        sla, "svd", lambda a, **k: (decomposed.append(a.shape[1]), exact(a, **k))[1]
-    )
     found = spectrum(factors, np.ones(cells), np.ones(90))
-    assert decomposed == [3 + null]
     np.testing.assert_allclose(found.singular, singular, rtol=1e-7)
     np.testing.assert_allclose(found.columns.T @ found.columns, np.eye(singular.size), atol=1e-13)
     np.testing.assert_allclose(np.abs(found.columns.T @ rows.T), np.eye(singular.size), atol=1e-7)
 
 
-def test_max_iterations_limits_the_steps_on_coarser_domains_too(monkeypatch):
-    taken, maximise = [], dual.maximise
-
-    def counted(*args):
-        progress = maximise(*args)
-        taken.append(progress.iterations)
-        return progress
-
-    monkeypatch.setattr(dual, "maximise", counted)
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_max_iterations_limits_the_steps_on_coarser_domains_too(limit):
     factors = factorise(workloads.make("prefix", d=512).dense)
-    found = dual.optimum(factors, Stopping(1e-6, 1))
-    assert taken == [1, 0, 0]
-    assert found.iterations == 1
+    assert dual.optimum(factors, Stopping(1e-6)).iterations > 3  # on three domains together
+    found = dual.optimum(factors, Stopping(1e-6, limit))
+    assert found.iterations == limit
     assert not found.converged
     assert not found.timed_out
