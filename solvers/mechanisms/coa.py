@@ -63,11 +63,11 @@ class _Point:
 
     def measured(self, unit: float) -> tuple[float, float]:
         """``<X⁻¹, V>`` and the norm of the off-diagonal gradient, both multiplied by ``unit``."""
-        free = _without_diagonal(self.gradient.copy())
+        free = _clear_diagonal(self.gradient.copy())
         return self.unregularised * unit, float(np.linalg.norm(free)) * unit
 
 
-def _gap(point: _Point, V: Array) -> float:
+def _certify_gap(point: _Point, V: Array) -> float:
     """The certified relative gap of ``<X⁻¹, V>``; multipliers of diag(X) = 1 prove the bound."""
     weights = -np.diag(point.gradient)
     root = np.sqrt(weights)
@@ -76,7 +76,7 @@ def _gap(point: _Point, V: Array) -> float:
     return point.unregularised / (norm**2 / float(weights.sum())) - 1.0
 
 
-def _thetas(last: float, homotopy: bool) -> Iterator[float]:
+def _list_thetas(last: float, homotopy: bool) -> Iterator[float]:
     theta = 1.0
     while homotopy and theta > 1.0001 * last:
         yield theta
@@ -84,31 +84,31 @@ def _thetas(last: float, homotopy: bool) -> Iterator[float]:
     yield last
 
 
-def _along(point: _Point, direction: Array, V: Array, theta: float, length: float) -> _Point | None:
+def _step(point: _Point, direction: Array, V: Array, theta: float, length: float) -> _Point | None:
     """The point after a step of this length; None if X is then not positive definite."""
     X = point.X + length * direction
     inverse = inverse_if_positive(X)
-    return None if inverse is None else _with_inverse(X, inverse, V, theta)
+    return None if inverse is None else _evaluate(X, inverse, V, theta)
 
 
-def _with_inverse(X: Array, inverse: Array, V: Array, theta: float) -> _Point:
+def _evaluate(X: Array, inverse: Array, V: Array, theta: float) -> _Point:
     gradient = -product(product(inverse, V), inverse) - theta * product(inverse, inverse)
     unregularised = inner(inverse, V)
     objective = unregularised + theta * float(np.trace(inverse))
     return _Point(X, inverse, objective, (gradient + gradient.T) / 2, unregularised)
 
 
-def _newton_direction(point: _Point, steps: int) -> Array:
+def _find_direction(point: _Point, steps: int) -> Array:
     """The Newton direction, by conjugate gradients on matrices with zero diagonal (Algorithm 2)."""
     D = np.zeros_like(point.X)
-    R = _without_diagonal(-point.gradient)
+    R = _clear_diagonal(-point.gradient)
     P, squared = R, inner(R, R)
     negligible = _SOLVED * squared
     for _ in range(steps):
         if squared <= negligible:
             break
         half = product(product(point.gradient, P), point.inverse)
-        image = _without_diagonal(-(half + half.T))
+        image = _clear_diagonal(-(half + half.T))
         curvature = inner(P, image)
         if curvature <= 0:
             break
@@ -119,7 +119,7 @@ def _newton_direction(point: _Point, steps: int) -> Array:
     return D
 
 
-def _without_diagonal(matrix: Array) -> Array:
+def _clear_diagonal(matrix: Array) -> Array:
     np.fill_diagonal(matrix, 0.0)
     return matrix
 
@@ -168,21 +168,21 @@ class COA(Iterative):
         X, inverse, iterations = np.eye(len(V)), np.eye(len(V)), 0
         visited: list[tuple[float, float]] = []
         rises: list[float] = []
-        for current in _thetas(self.theta, self.homotopy):
-            point = _with_inverse(X, inverse, V, current)
+        for current in _list_thetas(self.theta, self.homotopy):
+            point = _evaluate(X, inverse, V, current)
             visited = visited or [point.measured(unit)]
             while (stop := stopping.spent(iterations)) is None:
-                direction = _newton_direction(point, self.cg_steps)
+                direction = _find_direction(point, self.cg_steps)
                 slope = inner(point.gradient, direction)
                 if current > self.theta and -slope <= _STAGE_TOLERANCE * point.objective:
                     break
                 if (
                     -slope <= max(self.tol, _ROUNDING) * point.objective
-                    and _gap(point, V) <= self.tol
+                    and _certify_gap(point, V) <= self.tol
                 ):
                     break
                 moved = sufficient_decrease(
-                    partial(_along, point, direction, V, current),
+                    partial(_step, point, direction, V, current),
                     lambda moved: moved.objective,
                     point.objective,
                     slope,
@@ -196,7 +196,7 @@ class COA(Iterative):
                 point, iterations = moved, iterations + 1
                 visited.append(point.measured(unit))
             X, inverse = point.X, point.inverse
-        gap = _gap(point, V)
+        gap = _certify_gap(point, V)
         norms = [norm for _, norm in visited]
         measures = {}
         if rises:

@@ -49,7 +49,7 @@ _WEIGHTS = np.arange(100) / 100.0
 """Weights that a node of the hierarchy may get, as in the authors' code."""
 
 
-def deviations(x: Array) -> list[Array]:
+def measure_deviations(x: Array) -> list[Array]:
     """Sum of |x_j - mean| over every interval of 2^k cells, for every k.
 
     Returns
@@ -64,7 +64,7 @@ def deviations(x: Array) -> list[Array]:
     return levels
 
 
-def noisy_costs(
+def add_noise(
     costs: list[Array], first: float, second: float, rng: np.random.Generator
 ) -> list[Array]:
     """The costs of the intervals, plus 1/ε₂ for the noise on a count, plus noise that spends ε₁.
@@ -78,10 +78,10 @@ def noisy_costs(
     return [level + 1 / second + rng.laplace(scale=scale, size=level.size) for level in costs]
 
 
-def published_costs(
+def add_published_noise(
     costs: list[Array], first: float, second: float, rng: np.random.Generator
 ) -> list[Array]:
-    """The noisy costs as in the authors' code; parameters as in `noisy_costs`.
+    """The noisy costs as in the authors' code; parameters as in `add_noise`.
 
     For intervals of 2^k cells the noise has the scale (2 - 2^-k - 1/d)/ε₁. The costs of single
     cells get no noise, and negative costs become 0. The proof in the module's docstring does not
@@ -95,11 +95,11 @@ def published_costs(
     return noisy_levels
 
 
-COSTS = {"proven": noisy_costs, "published": published_costs}
+COSTS = {"proven": add_noise, "published": add_published_noise}
 """Functions that add noise to the costs of the intervals, by name."""
 
 
-def least_cost_partition(costs: list[Array], cells: int) -> Index:
+def find_partition(costs: list[Array], cells: int) -> Index:
     """The partition of least total cost, by dynamic programming.
 
     Parameters
@@ -130,7 +130,7 @@ def least_cost_partition(costs: list[Array], cells: int) -> Index:
     return np.array(edges[::-1])
 
 
-def greedy_hierarchy(gram: Array) -> Array:
+def build_hierarchy(gram: Array) -> Array:
     """The matrix (DᵀD)⁻¹, where D is GreedyH's weighted tree over the buckets.
 
     If no query distinguishes the buckets below a node, the tree asks only for their total, which is
@@ -147,10 +147,10 @@ def greedy_hierarchy(gram: Array) -> Array:
         (DᵀD)⁻¹. Multiplied by 2/ε₂², it is the covariance of the estimated counts.
     """
     # The authors' code passes WᵀW where its greedy step expects the queries.
-    return _subtree(gram @ gram, 0)[1]
+    return _build_subtree(gram @ gram, 0)[1]
 
 
-def _subtree(gram: Array, depth: int) -> tuple[float, Array]:
+def _build_subtree(gram: Array, depth: int) -> tuple[float, Array]:
     """The estimated error of the queries on a node's buckets, and (DᵀD)⁻¹ of the node's subtree.
 
     The node's ancestors will answer part of what the node answers. The authors' code therefore
@@ -163,7 +163,7 @@ def _subtree(gram: Array, depth: int) -> tuple[float, Array]:
     half, discount = size // 2, 2 ** (-depth / 2)
     left, right = gram[:half, :half], gram[half:, half:]
     (left_error, left_below), (right_error, right_below) = (
-        _subtree(part, depth + 1) for part in (left, right)
+        _build_subtree(part, depth + 1) for part in (left, right)
     )
     below = scipy.linalg.block_diag(left_below, right_below)
     spread = below.sum(axis=1)
@@ -179,13 +179,13 @@ def _subtree(gram: Array, depth: int) -> tuple[float, Array]:
     return float(errors[least]), np.asarray((below - shared) / (1 - weight) ** 2)
 
 
-def expected_squared_errors(queries: Array, x: Array, starts: Index, second: float) -> Array:
+def compute_squared_errors(queries: Array, x: Array, starts: Index, second: float) -> Array:
     """Expected squared error of every query on the histogram ``x``, given the partition.
 
     Parameters
     ----------
     starts : numpy.ndarray of int, shape (buckets,)
-        The partition, from `least_cost_partition`.
+        The partition, from `find_partition`.
     second : float
         ε₂.
 
@@ -196,7 +196,7 @@ def expected_squared_errors(queries: Array, x: Array, starts: Index, second: flo
     sizes = np.diff(starts, append=x.size)
     on_buckets = np.add.reduceat(queries, starts, axis=1) / sizes
     evened = np.repeat(np.add.reduceat(x, starts) / sizes, sizes)
-    inverse = greedy_hierarchy(on_buckets.T @ on_buckets)
+    inverse = build_hierarchy(on_buckets.T @ on_buckets)
     variances = np.einsum("ij,ij->i", on_buckets @ inverse, on_buckets)
     return np.asarray(np.square(queries @ (evened - x)) + 2 / second**2 * variances)
 
@@ -254,7 +254,7 @@ class DAWA(Mechanism):
         Share of ε that the partition spends.
     partition_noise : {"proven", "published"}
         Noise on the costs of intervals. "proven" adds as much as our proof of privacy needs;
-        "published" adds less than half of that, as the authors' code does (`published_costs`).
+        "published" adds less than half of that, as the authors' code does (`add_published_noise`).
     draws : int
         Number of partitions to draw, at least 2. Given a partition, the expected error is exact.
     seed : int
@@ -300,13 +300,13 @@ class DAWA(Mechanism):
         except WorkloadError as error:
             raise OptionError(f"DAWA: {error}", "data") from None
         deadline, rng = self.deadline, np.random.default_rng(self.seed)
-        queries, costs = problem.workload.dense, deviations(x)
+        queries, costs = problem.workload.dense, measure_deviations(x)
         first, second = self.share * self.epsilon, (1 - self.share) * self.epsilon
         drawn: list[Array] = []
         while len(drawn) < 2 or (len(drawn) < self.draws and not deadline.passed):
             noisy = COSTS[self.partition_noise](costs, first, second, rng)
-            starts = least_cost_partition(noisy, x.size)
-            errors = expected_squared_errors(queries, x, starts, second)
+            starts = find_partition(noisy, x.size)
+            errors = compute_squared_errors(queries, x, starts, second)
             drawn.append(np.append(errors, starts.size))
         table = np.array(drawn)
         errors, averages = table[:, :-1].mean(axis=0), table[:, :-1].mean(axis=1)

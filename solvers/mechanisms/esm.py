@@ -115,7 +115,7 @@ def descend(program: Smoothed, at: Point) -> Iterator[Point]:
     while True:
         direction = program.project(at.Y - step * at.gradient) - at.Y
         moved = sufficient_decrease(
-            partial(_along, program, at, direction),
+            partial(_step, program, at, direction),
             lambda moved: moved.smoothed,
             max(recent),
             float(np.vdot(direction, at.gradient)),
@@ -134,14 +134,14 @@ def descend(program: Smoothed, at: Point) -> Iterator[Point]:
         yield at
 
 
-def _along(program: Smoothed, at: Point, direction: Array, length: float) -> Point | None:
+def _step(program: Smoothed, at: Point, direction: Array, length: float) -> Point | None:
     """The point after a step of this length; None if Y is then not positive definite."""
     Y = at.Y + length * direction
     inverse = inverse_if_positive(Y)
-    return None if inverse is None else _point(program, Y, inverse)
+    return None if inverse is None else _evaluate(program, Y, inverse)
 
 
-def _point(program: Smoothed, Y: Array, inverse: Array) -> Point:
+def _evaluate(program: Smoothed, Y: Array, inverse: Array) -> Point:
     rows, squares = program.rows, np.square(program.singular)
     columns = np.einsum("ij,ij->j", rows, Y @ rows)
     soft = program.mu * float(scipy.special.logsumexp(columns / program.mu))
@@ -175,7 +175,7 @@ class ESM(Iterative):
         eigenvalues = singular / float((singular @ np.square(rows)).max())
         smoothing = self.tol / (2 * np.log(max(rows.shape[1], 2)))
         program = Smoothed(singular, rows, smoothing, _RELATIVE_FLOOR * float(eigenvalues.min()))
-        first = _point(program, np.diag(eigenvalues), np.diag(1 / eigenvalues))
+        first = _evaluate(program, np.diag(eigenvalues), np.diag(1 / eigenvalues))
         visits = descend(program, first)
         best, lower, iterations = first, program.lower_bound(first.shares), 0
         while (stop := stopping.reason(lower, best.exact, iterations)) is None:

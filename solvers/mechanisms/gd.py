@@ -46,7 +46,7 @@ _ASIDE = 1e-4
 """Relative gap to which the dual is solved for the lower bound if ``tol`` is 0."""
 
 
-def _cost(at: bases.FixedIterate) -> float:
+def _compute_cost(at: bases.FixedIterate) -> float:
     """Δ² of the covariance when the targets are just met, in the units of the descent."""
     return float(at.profile.max() * at.ratios.max())
 
@@ -105,7 +105,7 @@ class GD(Iterative):
         shrunk = chosen.representation * (largest / np.sqrt(unit))
         scaled = chosen._replace(basis=chosen.basis / largest, representation=shrunk)
         at = bases.first_in_basis(problem, scaled, np.eye(len(chosen.basis)))
-        best, costs = at, [_cost(at)]
+        best, costs = at, [_compute_cost(at)]
         settled, ended = False, False
         while not ended and (stop := stopping.spent(len(costs) - 1)) is None:
             if settled:
@@ -119,9 +119,9 @@ class GD(Iterative):
                 if moved is None:
                     break
                 at = moved
-            costs.append(_cost(at))
-            best = at if costs[-1] < _cost(best) else best
-            ended = _cost(best) <= (1 + self.tol) * _OPTIMUM
+            costs.append(_compute_cost(at))
+            best = at if costs[-1] < _compute_cost(best) else best
+            ended = _compute_cost(best) <= (1 + self.tol) * _OPTIMUM
             ended |= (
                 self.tol == 0
                 and settled

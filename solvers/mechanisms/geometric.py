@@ -26,7 +26,7 @@ from workloads.priors import UNIFORM
 _ROUNDING = 1e-12
 
 
-def truncated_geometric(size: int, epsilon: float) -> Array:
+def build_truncated_geometric(size: int, epsilon: float) -> Array:
     """The matrix of truncated geometric noise on the answers 0, ..., size - 1, shape (size, size).
 
     With a = exp(-epsilon), the probability of output o at the true answer i is entry (i, o):
@@ -39,7 +39,7 @@ def truncated_geometric(size: int, epsilon: float) -> Array:
     return matrix
 
 
-def _shares(spend: str | float | list[float], relative: Array) -> Array:
+def _read_shares(spend: str | float | list[float], relative: Array) -> Array:
     """Each coordinate's share of ε.
 
     ``relative`` has a row for each edge and a column for each coordinate: the coordinate's change
@@ -146,10 +146,9 @@ class Geometric(Mechanism):
         first, second = graph.edges
         changes = np.abs(points[first] - points[second])
         largest = changes.max(axis=0)
-        shares = _shares(self.spend, changes / largest)
-        coordinates = zip(graph.grid or (), shares, largest, strict=True)
-        noise = kron(
-            truncated_geometric(n, self.epsilon * share / most) for n, share, most in coordinates
-        )
-        notes = {"epsilon_of_coordinate": [float(self.epsilon * share) for share in shares]}
+        shares = _read_shares(self.spend, changes / largest)
+        epsilons = self.epsilon * shares  # spent by the largest change of each coordinate
+        coordinates = zip(graph.grid or (), epsilons / largest, strict=True)
+        noise = kron(build_truncated_geometric(n, of_step) for n, of_step in coordinates)
+        notes = {"epsilon_of_coordinate": epsilons.tolist()}
         return from_noise_matrix(self.name, problem, self.epsilon, self.prior, noise, notes=notes)

@@ -11,13 +11,13 @@ from solvers.problem import Problem
 from solvers.solution import Solution
 
 
-def _on_queries(problem: Problem, deviation: float) -> InBasis:
+def _express_on_queries(problem: Problem, deviation: float) -> InBasis:
     return InBasis(problem.workload.operator, identity(problem.workload.m), deviation)
 
 
-def _of_orbits(noise: OrbitsNoise) -> InBasis:
+def _express(noise: OrbitsNoise) -> InBasis:
     assert noise.query_deviation is not None
-    return _on_queries(noise.orbits.problem, noise.query_deviation)
+    return _express_on_queries(noise.orbits.problem, noise.query_deviation)
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class GM(Mechanism):
         noise = Factorisation(
             multiplied(identity(problem.workload.m), deviation),
             multiplied(problem.workload.operator, 1 / deviation),
-            _on_queries(problem, deviation),
+            _express_on_queries(problem, deviation),
         )
         return Solution(self.name, problem, noise)
 
     def on_orbits(self, orbits: AnyOrbits) -> Solution:
         """Independent noise of equal variance on every query of every orbit."""
         deviation = float(orbits.targets.min()) ** 0.5
-        return Solution(self.name, orbits.problem, on_every_query(orbits, deviation, _of_orbits))
+        return Solution(self.name, orbits.problem, on_every_query(orbits, deviation, _express))
 
     def on_factors(self, product: Product) -> Solution:
         """The product of the factors' solutions."""

@@ -151,13 +151,13 @@ class Tree:
         return tuple(levels)
 
 
-def regular(d: int, branching: int) -> Tree:
+def build_regular(d: int, branching: int) -> Tree:
     """The tree with ``branching`` children per node; the last group of a level may be smaller."""
-    sizes = branching ** np.arange(height(d, branching) + 1)[::-1]
+    sizes = branching ** np.arange(count_levels(d, branching) + 1)[::-1]
     return Tree(tuple(np.arange(0, d, size) for size in sizes))
 
 
-def published(d: int) -> Tree:
+def build_published(d: int) -> Tree:
     """The tree that was used in PVLDB 14(10): a root, groups and leaves.
 
     There are floor(sqrt(d)) groups of floor(sqrt(d)) cells; other leaves are children of the root.
@@ -167,7 +167,7 @@ def published(d: int) -> Tree:
     return Tree((np.zeros(1, dtype=np.intp), groups, np.arange(d)))
 
 
-def height(d: int, branching: int) -> int:
+def count_levels(d: int, branching: int) -> int:
     """The least h with ``branching**h >= d``, at least 1, in integer arithmetic."""
     levels, covered = 1, branching
     while covered < d:
@@ -192,7 +192,7 @@ def choose_branching(d: int, branching: Branching) -> int:
     """
     if branching in ("qardaji", "laplace"):
         choices = range(2, max(d, 2) + 1)
-        branchings, levels = np.array(choices), np.array([height(d, b) for b in choices])
+        branchings, levels = np.array(choices), np.array([count_levels(d, b) for b in choices])
         nodes = (branchings - 1) * levels - 2 * (branchings + 1) / 3
         noise = levels if branching == "qardaji" else levels**2
         return int(branchings[np.argmin(nodes * noise)])
@@ -201,18 +201,18 @@ def choose_branching(d: int, branching: Branching) -> int:
     return min(int(branching), max(d, 2))
 
 
-def best_branching(problem: Problem) -> int:
+def find_best_branching(problem: Problem) -> int:
     """A branching from 2 to d whose Δ² is at most ``1 + 1e-6`` times the least Δ²."""
     operator, targets = problem.workload.operator, problem.targets
     d = problem.workload.d
-    trees = [regular(d, branching) for branching in range(2, max(d, 2) + 1)]
+    trees = [build_regular(d, branching) for branching in range(2, max(d, 2) + 1)]
 
     def costs(at: Indices) -> Array:
         """Δ² of each tree for some of the queries."""
         scaled = operator.rows(at) / np.sqrt(targets[at])[:, None]
         return np.array([tree.depth * tree.variances(scaled).max() for tree in trees])
 
-    bounds = costs(_spread_queries(problem))
+    bounds = costs(_sample_queries(problem))
     judged = np.full(len(trees), np.inf)
     while True:
         unjudged = np.where(np.isinf(judged), bounds, np.inf)
@@ -224,7 +224,7 @@ def best_branching(problem: Problem) -> int:
         bounds = np.maximum(bounds, costs(np.argsort(ratios)[-_NEW_QUERIES:]))
 
 
-def _spread_queries(problem: Problem) -> Indices:
+def _sample_queries(problem: Problem) -> Indices:
     """Indices of evenly spaced queries, and of queries with a large ratio of norm to target."""
     m, d = problem.workload.shape
     count = max(2 * _NEW_QUERIES, _SAMPLED_ENTRIES // d)
@@ -256,13 +256,13 @@ class HM(Mechanism):
         d = problem.workload.d
         rule: str = self.branching if isinstance(self.branching, str) else "given"
         if self.branching == "published":
-            tree, used = published(d), max(1, int(np.sqrt(d)))
+            tree, used = build_published(d), max(1, int(np.sqrt(d)))
         elif self.branching is None:
-            used, rule = best_branching(problem), "best"
-            tree = regular(d, used)
+            used, rule = find_best_branching(problem), "best"
+            tree = build_regular(d, used)
         else:
             used = choose_branching(d, self.branching)
-            tree = regular(d, used)
+            tree = build_regular(d, used)
         notes = {"branching": used, "rule": rule}
         return from_strategy(self.name, problem, tree.matrix, notes=notes)
 

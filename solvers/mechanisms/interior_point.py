@@ -136,7 +136,7 @@ class Step:
     multipliers: tuple[Array, Array]
 
 
-def newton_step(point: Point, t: float) -> Step | None:
+def find_newton_step(point: Point, t: float) -> Step | None:
     """The Newton step towards the minimiser at t; None if rounding makes the system indefinite."""
     p, q = point.multipliers
     eigenvalues, rotation = scipy.linalg.eigh(
@@ -170,7 +170,7 @@ def newton_step(point: Point, t: float) -> Step | None:
     )
 
 
-def line_search(step: Step, t: float) -> Point | None:
+def search_line(step: Step, t: float) -> Point | None:
     """The first acceptable point, backtracking from the full step; None if no length will do."""
     origin = step.origin
 
@@ -200,13 +200,13 @@ _GROWTH = 10.0
 _CENTRED = 0.2
 
 
-def system_bytes(rank: int, m: int, d: int) -> float:
+def count_system_bytes(rank: int, m: int, d: int) -> float:
     """Memory of a Newton system, in bytes: its matrix, and the Jacobian with d + m columns."""
     unknowns = rank * (rank + 1) / 2 + 1
     return 8.0 * unknowns * (unknowns + 2 * (d + m))
 
 
-def _lower_bound(problem: Problem, p: Array, q: Array) -> float:
+def _prove_bound(problem: Problem, p: Array, q: Array) -> float:
     """A lower bound on the squared privacy cost.
 
     The bound is the squared nuclear norm of ``diag(q/c)^1/2 W diag(p)^1/2``, divided by the product
@@ -241,7 +241,7 @@ class InteriorPoint(Iterative):
         stopping = self.stopping()
         m, d = problem.workload.shape
         rank = problem.factors.rank
-        needed = system_bytes(rank, m, d)
+        needed = count_system_bytes(rank, m, d)
         if needed > LARGEST_BYTES:
             raise NotApplicableError(
                 f"interior-point: workload {problem.workload.name!r} of rank {rank} needs "
@@ -260,17 +260,17 @@ class InteriorPoint(Iterative):
         t, iterations = (d + m) / point.bound, 0
         point = point.bounded(t)
         best, proof = point, point.multipliers
-        lower = _lower_bound(problem, *proof) / unit
+        lower = _prove_bound(problem, *proof) / unit
         while (stop := stopping.reason(lower, best.value, iterations)) is None:
-            step = newton_step(point, t)
+            step = find_newton_step(point, t)
             if step is None:
                 break
             iterations += 1
             if step.decrement < 1:
-                bound = _lower_bound(problem, *step.multipliers) / unit
+                bound = _prove_bound(problem, *step.multipliers) / unit
                 if bound > lower:
                     lower, proof = bound, step.multipliers
-            moved = line_search(step, t)
+            moved = search_line(step, t)
             if moved is None and step.decrement >= _CENTRED:
                 break
             point = moved or point
@@ -296,4 +296,4 @@ class InteriorPoint(Iterative):
         m, d = size.m, size.d
         unknowns = d * (d + 1) / 2 + 1
         step = unknowns**3 / 3 + unknowns**2 * (d + m)
-        return Work(flops=40 * step, bytes=system_bytes(d, m, d))
+        return Work(flops=40 * step, bytes=count_system_bytes(d, m, d))

@@ -13,12 +13,12 @@ from solvers.problem import Problem
 from solvers.solution import Solution
 
 
-def _on_cells(problem: Problem, deviation: float) -> InBasis:
+def _express_on_cells(problem: Problem, deviation: float) -> InBasis:
     return InBasis(identity(problem.workload.d), problem.workload.operator, deviation)
 
 
-def _of_orbits(noise: OrbitsNoise) -> InBasis:
-    return _on_cells(noise.orbits.problem, noise.squared_privacy_cost**-0.5)
+def _express(noise: OrbitsNoise) -> InBasis:
+    return _express_on_cells(noise.orbits.problem, noise.squared_privacy_cost**-0.5)
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class IP(Mechanism):
         noise = Factorisation(
             multiplied(workload, deviation),
             multiplied(identity(problem.workload.d), 1 / deviation),
-            _on_cells(problem, deviation),
+            _express_on_cells(problem, deviation),
         )
         return Solution(self.name, problem, noise)
 
     def on_orbits(self, orbits: AnyOrbits) -> Solution:
         """Independent noise of equal variance on every cell of every orbit."""
-        return Solution(self.name, orbits.problem, on_every_cell(self.name, orbits, _of_orbits))
+        return Solution(self.name, orbits.problem, on_every_cell(self.name, orbits, _express))
 
     def on_factors(self, product: Product) -> Solution:
         """The product of the factors' solutions."""

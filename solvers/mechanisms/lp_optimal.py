@@ -50,7 +50,7 @@ _TIED = 1e-9
 _OWN = "linear program"
 
 
-def _others(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
+def _solve_closed_forms(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
     """The noise matrices of the mechanisms in closed form that apply, by mechanism name."""
     others = {}
     for closed in (
@@ -65,7 +65,7 @@ def _others(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
     return others
 
 
-def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[str, Any]:
+def _build_program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[str, Any]:
     """The linear program in L and Y, as keyword arguments of ``linprog``.
 
     Every row of X sums to 1, and every edge satisfies Lemma 1.
@@ -95,7 +95,7 @@ def _program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[st
     }
 
 
-def _repaired(approximate: Array, graph: QueryGraph, epsilon: float) -> tuple[Array, float]:
+def _repair(approximate: Array, graph: QueryGraph, epsilon: float) -> tuple[Array, float]:
     """A noise matrix that satisfies every constraint, and the weight of its uniform part.
 
     The matrix is HiGHS's solution with small entries raised, mixed with the uniform distribution.
@@ -171,14 +171,14 @@ class LPOptimal(Mechanism):
                 "primal_feasibility_tolerance": _TOLERANCE,
                 "dual_feasibility_tolerance": _TOLERANCE,
             },
-            **_program(graph, self.epsilon, probabilities),
+            **_build_program(graph, self.epsilon, probabilities),
         )
-        candidates = _others(problem, self.epsilon)
+        candidates = _solve_closed_forms(problem, self.epsilon)
         notes: dict[str, Any] = {}
         least = -np.inf
         if result.x is not None and result.fun is not None and result.status == 0:
             least = float(result.fun) * np.exp(-self.epsilon)
-            candidates[_OWN], notes["mixed_in"] = _repaired(
+            candidates[_OWN], notes["mixed_in"] = _repair(
                 result.x[graph.n :].reshape(graph.shape) * phi, graph, self.epsilon
             )
         elif result.status != _TIME_LIMIT_REACHED:

@@ -53,13 +53,13 @@ _NEARLY_ZERO = 1e-8
 _LARGEST_BIAS = 1e-3
 
 
-def rounds(rows: Array, B: Array, L: Array) -> Iterator[tuple[Array, float]]:
+def iterate_rounds(rows: Array, B: Array, L: Array) -> Iterator[tuple[Array, float]]:
     """Yield B and the relative residual after every round of the augmented Lagrangian, for ever."""
     multipliers, penalty, norm = np.zeros_like(rows), 1.0, float(np.linalg.norm(rows))
     for count in itertools.count(1):
         pull = penalty * rows + multipliers
         for _ in range(_ALTERNATIONS):
-            L = _shorter_columns(penalty * (B.T @ B), B.T @ pull, L)
+            L = _shorten_columns(penalty * (B.T @ B), B.T @ pull, L)
             system = penalty * (L @ L.T) + np.eye(len(L))
             B = scipy.linalg.solve(system, L @ pull.T, assume_a="pos", check_finite=False).T
         missing = rows - B @ L
@@ -69,7 +69,7 @@ def rounds(rows: Array, B: Array, L: Array) -> Iterator[tuple[Array, float]]:
             penalty *= 2
 
 
-def total_error(rows: Array, B: Array) -> float:
+def compute_total_error(rows: Array, B: Array) -> float:
     """Total error at Δ² = 1 of the unbiased mechanism with noise of covariance BBᵀ.
 
     Infinite if BBᵀ is singular.
@@ -83,7 +83,7 @@ def total_error(rows: Array, B: Array) -> float:
     return float(np.trace(covariance) * np.einsum("ij,ij->j", whitened, whitened).max())
 
 
-def _shorter_columns(hessian: Array, linear: Array, L: Array) -> Array:
+def _shorten_columns(hessian: Array, linear: Array, L: Array) -> Array:
     """L after Nesterov's projected gradient steps on ½ tr(Lᵀ hessian L) - tr(linearᵀ L).
 
     The projection shortens columns of L that are longer than 1.
@@ -147,14 +147,14 @@ class LRM(Iterative):
             L = np.random.default_rng(self.seed).normal(size=(size, d))
             L /= np.linalg.norm(L, axis=0)
             B = rows @ np.linalg.pinv(L)
-        visits = rounds(rows, B, L)
-        best, least = B, total_error(rows, B)
+        visits = iterate_rounds(rows, B, L)
+        best, least = B, compute_total_error(rows, B)
         residual, bias, iterations, converged = np.inf, np.inf, 0, False
         errors = [least]
         while not converged and (stop := stopping.spent(iterations)) is None:
             B, residual = next(visits)
             iterations += 1
-            error = total_error(rows, B)
+            error = compute_total_error(rows, B)
             errors.append(error)
             bias = error / float(np.sum(B**2)) - 1
             converged = residual <= self.tol and bias <= _LARGEST_BIAS

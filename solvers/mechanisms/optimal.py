@@ -34,7 +34,7 @@ from workloads.parameters import NotNegative
 _LARGEST_BOUND = 1e60
 
 
-def personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) -> Array:
+def read_personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) -> Array:
     """The option ``profile_bounds`` as an array: a bound for each cell or each orbit of cells.
 
     ``d`` is the number of cells, and ``orbits`` the number of orbits.
@@ -120,7 +120,7 @@ class Optimal(Iterative):
                 "refined",
             )
 
-    def of_dual(self, stopping: Stopping, finest: float = FIRST_TOL) -> Stopping:
+    def refine_stopping(self, stopping: Stopping, finest: float = FIRST_TOL) -> Stopping:
         """The stopping rule of the dual program; with ``refined``, tol is at most ``finest``."""
         return replace(stopping, tol=min(self.tol, finest)) if self.refined else stopping
 
@@ -138,15 +138,15 @@ class Optimal(Iterative):
         stopping = self.stopping()
         alpha, whole = None, problem
         if self.profile_bounds is not None:
-            alpha = personal_bounds(self.profile_bounds, problem.workload.d)
+            alpha = read_personal_bounds(self.profile_bounds, problem.workload.d)
             divided = from_matrix(problem.workload.matrix / np.sqrt(alpha)[None, :])
             whole = Problem(divided, problem.targets)
         notes: dict[str, Any] = {}
         if self.total_error_weight > 0:
             omega = self.total_error_weight * problem.targets
-            result = dual.hybrid(whole.factors, omega, self.of_dual(stopping), self.start)
+            result = dual.hybrid(whole.factors, omega, self.refine_stopping(stopping), self.start)
         else:
-            result = dual.optimum(whole.factors, self.of_dual(stopping), self.start)
+            result = dual.optimum(whole.factors, self.refine_stopping(stopping), self.start)
         if self.refined:
             (root,), notes["levels"], result = from_optimum(result, self.tol, stopping.deadline)
             unscaled = from_root(self.name, whole, whole.basis, whole.queries, root)
@@ -155,7 +155,7 @@ class Optimal(Iterative):
         noise = unscaled.met(self.name, whole.targets)
         own = noise if alpha is None else noise.with_cells_scaled(np.sqrt(alpha))
         weights = dual.Weights(result.proof.p, result.proof.q)
-        return self._solution(problem, noise, own, result, weights, notes)
+        return self._make_solution(problem, noise, own, result, weights, notes)
 
     def on_differences(self, differences: Differences) -> Solution:
         """The optimum under replace-one, for all pairs of neighbouring cells; no ``start`` is used.
@@ -174,12 +174,12 @@ class Optimal(Iterative):
             )
         bounds = None
         if self.profile_bounds is not None:
-            of_cells = personal_bounds(self.profile_bounds, differences.problem.workload.d)
+            of_cells = read_personal_bounds(self.profile_bounds, differences.problem.workload.d)
             # the smaller bound of a pair's two cells, since the record may be in either
             bounds = of_cells[differences.pairs].min(axis=1)
         weight = self.total_error_weight
         optimum = optimum_over_pairs(
-            differences, self.of_dual(stopping), total_error_weight=weight, bounds=bounds
+            differences, self.refine_stopping(stopping), total_error_weight=weight, bounds=bounds
         )
         root, result = optimum.root, optimum.result
         notes: dict[str, Any] = {"pairs": optimum.pairs, "rounds": optimum.rounds}
@@ -191,7 +191,7 @@ class Optimal(Iterative):
         if bounds is not None:
             (first, second), right = differences.pairs.T, dense(noise.right)
             cost = float((np.square(right[:, first] - right[:, second]).sum(axis=0) / bounds).max())
-        objective = self._objective(cost, noise.total_variance)
+        objective = self._compute_objective(cost, noise.total_variance)
         least = result.lower if weight == 0 else 2 * float(np.sqrt(result.lower))
         if not self._plain:
             notes |= {"objective": objective, "objective_gap": objective / least - 1}
@@ -213,7 +213,7 @@ class Optimal(Iterative):
         roots, whole = None, orbits
         if self.profile_bounds is not None:
             n = orbits.cells.size
-            bounds = personal_bounds(self.profile_bounds, orbits.problem.workload.d, n)
+            bounds = read_personal_bounds(self.profile_bounds, orbits.problem.workload.d, n)
             of_orbits = orbits.of_cells(bounds)
             assert of_orbits is not None
             roots = np.sqrt(of_orbits)
@@ -221,9 +221,9 @@ class Optimal(Iterative):
         start = None if self.start is None else orbits.collect(self.start)
         if self.total_error_weight != 0:
             weight = self.total_error_weight
-            result = whole.hybrid(weight, self.of_dual(stopping), start)
+            result = whole.hybrid(weight, self.refine_stopping(stopping), start)
         else:
-            result = whole.optimum(self.of_dual(stopping, whole.finest), start)
+            result = whole.optimum(self.refine_stopping(stopping, whole.finest), start)
         notes: dict[str, Any] = {"blocks": orbits.matrix_count}
         if self.refined:
             refined = whole.refine(self.name, result, self.tol, stopping.deadline)
@@ -233,14 +233,14 @@ class Optimal(Iterative):
             noise = inner_noise(self.name, whole, result.best)
         own = noise if roots is None else noise.on_cells_scaled(orbits, roots)
         weights = whole.weights_at(result.proof)
-        return self._solution(orbits.problem, noise, own, result, weights, notes)
+        return self._make_solution(orbits.problem, noise, own, result, weights, notes)
 
     def check_orbits(self, orbits: AnyOrbits) -> None:
         """Raise ObstacleError if personal bounds differ within an orbit of cells."""
         bounds = self.profile_bounds
         if bounds is None or np.size(bounds) == orbits.cells.size:
             return
-        if orbits.of_cells(personal_bounds(bounds, orbits.problem.workload.d)) is None:
+        if orbits.of_cells(read_personal_bounds(bounds, orbits.problem.workload.d)) is None:
             raise ObstacleError(
                 "profile_bounds differ between cells that the queries and their targets do not "
                 f"tell apart; give one for each of the {orbits.cells.size} orbits of cells, or "
@@ -275,13 +275,13 @@ class Optimal(Iterative):
         """Whether the objective is Δ² itself, so that the dual's bound is a bound on Δ²."""
         return self.profile_bounds is None and self.total_error_weight == 0
 
-    def _objective(self, cost: float, total_variance: float) -> float:
+    def _compute_objective(self, cost: float, total_variance: float) -> float:
         """The objective at a squared privacy cost: the cost itself, or the hybrid."""
         if self.total_error_weight == 0:
             return cost
         return 2 * float(np.sqrt(cost * (1 + self.total_error_weight * total_variance)))
 
-    def _solution(
+    def _make_solution(
         self,
         problem: Problem,
         noise: Factorisation | OrbitsNoise,
@@ -299,7 +299,7 @@ class Optimal(Iterative):
         own : Factorisation or OrbitsNoise
             The same noise for the problem's own queries; without personal bounds the two are equal.
         """
-        value = self._objective(noise.squared_privacy_cost, noise.total_variance)
+        value = self._compute_objective(noise.squared_privacy_cost, noise.total_variance)
         if not self._plain:
             notes |= {"objective": value, "objective_gap": result.gap}
         slack = 1 - own.privacy_profile.mean() / own.squared_privacy_cost

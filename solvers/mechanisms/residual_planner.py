@@ -29,7 +29,7 @@ from solvers.solution import Solution
 from solvers.strategy import from_noise
 
 
-def least_total_variance(mechanism: str, orbits: SingleOrbit) -> OrbitsNoise:
+def minimise_total_variance(mechanism: str, orbits: SingleOrbit) -> OrbitsNoise:
     """The noise of least total variance for marginals, scaled so that targets are just met."""
     known = orbits.closure
     shared = known.incidence.T @ np.exp(orbits.log_copies.min() - orbits.log_copies)
@@ -68,7 +68,7 @@ class ResidualPlanner(Iterative):
         """The solution that minimises the total variance or the largest variance ratio."""
         stopping, problem = self.stopping(), marginals.problem
         if self.objective == "total-variance":
-            return Solution(self.name, problem, least_total_variance(self.name, marginals))
+            return Solution(self.name, problem, minimise_total_variance(self.name, marginals))
         result = marginals.optimum(stopping)
         noise = inner_noise(self.name, marginals, result.best)
         return from_noise(

@@ -39,7 +39,7 @@ from solvers.forms.orbits.orbit_problem import Part, orbit_problem
 from solvers.forms.orbits.products import INDICATORS, Attribute
 from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.mechanisms.ca import CA
-from solvers.mechanisms.residual_planner import least_total_variance
+from solvers.mechanisms.residual_planner import minimise_total_variance
 from solvers.noise.factorisation import Factorisation
 from solvers.noise.verification import from_right_inverse
 from solvers.problem import Problem, as_problem
@@ -78,13 +78,13 @@ Pair = tuple[Array, Array]
 """A matrix with linearly independent rows, and its pseudo-inverse."""
 
 
-def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pair, Solution]:
+def measure_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pair, Solution]:
     """The `Axis` of an attribute; R_i and its pseudo-inverse; the `CA` solution that defines R_i.
 
     ``operator`` has the attribute's queries W_i. Explicit queries are divided by their largest
     entry before CA is solved, so that results do not depend on the units of W_i.
     """
-    queries, n = _square_root(operator), operator.shape[1]
+    queries, n = _compute_square_root(operator), operator.shape[1]
     unit = float(np.abs(dense(operator.array)).max()) if isinstance(operator, Explicit) else 1.0
     total = operator.apply(np.ones(n))
     if np.linalg.norm(total) <= n * np.finfo(float).eps * np.linalg.norm(queries):
@@ -108,7 +108,7 @@ def ordered_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pai
     return axis, (rows, inverse), solved
 
 
-def _square_root(operator: QueryOperator) -> Array:
+def _compute_square_root(operator: QueryOperator) -> Array:
     """A matrix with the same Gram matrix as the queries, and at most twice as many rows as columns.
 
     Explicit queries are reduced by a QR decomposition. There may be too many structured queries to
@@ -124,7 +124,7 @@ def _square_root(operator: QueryOperator) -> Array:
     return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
 
-def _reached(solved: Collection[Solution]) -> dict[str, Any]:
+def _summarise(solved: Collection[Solution]) -> dict[str, Any]:
     """Fields of a solution that summarise the solves of all attributes' strategies."""
     gaps = [strategy.notes["total_error_gap"] for strategy in solved]
     return {
@@ -135,7 +135,7 @@ def _reached(solved: Collection[Solution]) -> dict[str, Any]:
     }
 
 
-def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float]:
+def find_scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float]:
     """The σ_S² of least total variance, up to a common factor, for the subsets S of all tables.
 
     Sets that no query needs are left out, for example the empty set if all queries are differences
@@ -163,7 +163,7 @@ def scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float
     }
 
 
-def _factorised(
+def _factorise(
     orbits: ProductOrbits, part: Part, own: Mapping[int, Pair], sigmas: Mapping[Subset, float]
 ) -> Factorisation:
     """The factorisation of one part: all base mechanisms on the part's indicators or contrasts.
@@ -176,7 +176,7 @@ def _factorised(
     rows, inverses = [], []
     for chosen, variance in sigmas.items():
         factors = [
-            _factor(attribute, k, i in chosen, own.get(i))
+            _build_factor(attribute, k, i in chosen, own.get(i))
             for i, (attribute, k) in enumerate(zip(orbits.attributes, choice, strict=True))
         ]
         right, inverse = (reduce(np.kron, matrices) for matrices in zip(*factors, strict=True))
@@ -189,7 +189,7 @@ def _factorised(
     return from_right_inverse(_NAME, part.problem, right, inverse, Explicit(right), queries)
 
 
-def _factor(attribute: Attribute, k: int, in_base: bool, own: Pair | None) -> Pair:
+def _build_factor(attribute: Attribute, k: int, in_base: bool, own: Pair | None) -> Pair:
     """An attribute's factor of a base mechanism, and the factor's pseudo-inverse.
 
     The factor's columns are the attribute's normalised indicators, if ``k`` is `INDICATORS`, or
@@ -256,15 +256,15 @@ class ResidualPlannerPlus(Mechanism):
         if orbits is not None:
             return self.until(deadline).on_products(orbits)
         operator = problem.workload.operator
-        axis, own, solved = ordered_axis(operator, deadline)
-        sigmas = scales([axis], [frozenset({0})])
+        axis, own, solved = measure_axis(operator, deadline)
+        sigmas = find_scales([axis], [frozenset({0})])
         total = np.ones((1, operator.shape[1]))
         rows = [(own[0] if chosen else total) / sqrt(s) for chosen, s in sigmas.items()]
-        return from_strategy(self.name, problem, np.vstack(rows), **_reached([solved]))
+        return from_strategy(self.name, problem, np.vstack(rows), **_summarise([solved]))
 
     def on_marginals(self, marginals: SingleOrbit) -> Solution:
         """The solution of ResidualPlanner."""
-        return Solution(self.name, marginals.problem, least_total_variance(self.name, marginals))
+        return Solution(self.name, marginals.problem, minimise_total_variance(self.name, marginals))
 
     def on_products(self, orbits: ProductOrbits) -> Solution:
         """The solution from one `Axis` for each attribute, ordered or categorical.
@@ -278,16 +278,16 @@ class ResidualPlannerPlus(Mechanism):
         _check_one_matrix_each(orbits)
         groups = orbits.products.groups
         matrices = {i: m for group in groups for i, m in group.matrices.items()}
-        solved = {i: ordered_axis(Explicit(matrices[i]), deadline) for i in orbits.ordered_axes}
+        solved = {i: measure_axis(Explicit(matrices[i]), deadline) for i in orbits.ordered_axes}
         own = {i: pair for i, (_, pair, _) in solved.items()}
         axes = [  # a categorical attribute has its n values as queries
             solved[i][0] if i in solved else Axis((n - 1) / n, n - 1.0, 1 / n)
             for i, n in enumerate(orbits.products.sizes)
         ]
-        sigmas = scales(axes, (frozenset(group.axes) for group in groups))
-        parts = tuple(_factorised(orbits, part, own, sigmas) for part in orbits.parts)
+        sigmas = find_scales(axes, (frozenset(group.axes) for group in groups))
+        parts = tuple(_factorise(orbits, part, own, sigmas) for part in orbits.parts)
         noise = OrbitsNoise(orbits, parts).met(self.name)
-        reached = _reached([strategy for _, _, strategy in solved.values()])
+        reached = _summarise([strategy for _, _, strategy in solved.values()])
         notes = {"base_mechanisms": len(sigmas)} | reached.pop("notes")
         return Solution(self.name, orbits.problem, noise, notes=notes, **reached)
 

@@ -59,7 +59,7 @@ class SoftMaxProblem:
     whole: Callable[[Weights], Weights]
 
 
-def _of_matrices(orbits: ProductOrbits, omega: Array) -> SoftMaxProblem:
+def _pose_on_matrices(orbits: ProductOrbits, omega: Array) -> SoftMaxProblem:
     def squared_norm(weights: Weights) -> float:
         return orbits.at(Weights(weights.p, weights.q + omega)).nuclear_norm ** 2
 
@@ -77,7 +77,7 @@ def _of_matrices(orbits: ProductOrbits, omega: Array) -> SoftMaxProblem:
     )
 
 
-def _of_scalars(orbits: SingleOrbit, omega: Array) -> SoftMaxProblem:
+def _pose_on_classes(orbits: SingleOrbit, omega: Array) -> SoftMaxProblem:
     """Problem 4 for marginals, on classes of equivalent subsets and marginals."""
     classes = orbits.blocks.with_offset(omega)
     counts = np.zeros(classes.transformed.offset.size)
@@ -100,7 +100,7 @@ def _of_scalars(orbits: SingleOrbit, omega: Array) -> SoftMaxProblem:
 ADAPTED = "adapted"
 
 
-def initial_iterate(
+def find_first_iterate(
     problem: Problem, factored: bases.Factored | None, initial: Array | None
 ) -> Iterate:
     """The first iterate of Algorithm 1.
@@ -123,10 +123,10 @@ def initial_iterate(
     basis = problem.basis if factored is None else factored.basis
     try:
         if factored is not None:
-            covariance = np.eye(len(basis)) if initial is None else _spread(basis, initial)
+            covariance = np.eye(len(basis)) if initial is None else _spread_noise(basis, initial)
             return bases.first_in_basis(problem, factored, covariance)
         equal = bases.equal_weights_covariance
-        covariance = equal(problem) if initial is None else _spread(basis, initial)
+        covariance = equal(problem) if initial is None else _spread_noise(basis, initial)
         return charts.balanced(as_blocks(problem.factors), [covariance])
     except scipy.linalg.LinAlgError as error:
         if initial is None:
@@ -138,7 +138,7 @@ def initial_iterate(
         ) from error
 
 
-def _spread(basis: Array, initial: Array) -> Array:
+def _spread_noise(basis: Array, initial: Array) -> Array:
     """The covariance on Bx of independent noise on Qx (section 6.3).
 
     The paper's text sets Σ = Q⁺ (Q⁺)ᵀ in any basis; here Σ is B Q⁺ (Q⁺)ᵀ Bᵀ, the covariance of the
@@ -242,10 +242,10 @@ class SMII(Settings, Mechanism):
                 own = from_root(self.name, problem, factored.basis, queries, root)
             return own.met(self.name, problem.targets)
 
-        start = initial_iterate(problem, factored, self.initial)
+        start = find_first_iterate(problem, factored, self.initial)
         smooth = SoftMaxProblem(start, SoftMax(omega), squared_norm, noise, lambda weights: weights)
         kind = self.basis if factored is None else factored.kind
-        return self._minimised(problem, smooth, deadline, kind)
+        return self._minimise(problem, smooth, deadline, kind)
 
     def on_products(self, orbits: ProductOrbits) -> Solution:
         """The solution on orbits.
@@ -258,14 +258,14 @@ class SMII(Settings, Mechanism):
             If the product of the computed factors L and B is not W.
         """
         deadline = self.deadline
-        smooth = _of_matrices(orbits, self._omega(orbits))
-        return self._minimised(orbits.problem, smooth, deadline, ADAPTED)
+        smooth = _pose_on_matrices(orbits, self._omega(orbits))
+        return self._minimise(orbits.problem, smooth, deadline, ADAPTED)
 
     def on_marginals(self, marginals: SingleOrbit) -> Solution:
         """The solution on classes of equivalent subsets and marginals."""
         deadline = self.deadline
-        smooth = _of_scalars(marginals, self._omega(marginals))
-        return self._minimised(marginals.problem, smooth, deadline, ADAPTED)
+        smooth = _pose_on_classes(marginals, self._omega(marginals))
+        return self._minimise(marginals.problem, smooth, deadline, ADAPTED)
 
     def _omega(self, orbits: AnyOrbits) -> Array:
         """The weights of the variance ratios of all orbits in the total error."""
@@ -293,7 +293,7 @@ class SMII(Settings, Mechanism):
             return Work(flops=flops, bytes=130.0 * d**2 + 200.0 * m)
         return Work(flops=4e9 + 1800.0 * (m + d) * k**2, bytes=60.0 * (m + d) * k + 100.0 * k * k)
 
-    def _minimised(
+    def _minimise(
         self, problem: Problem, smooth: SoftMaxProblem, deadline: Deadline, basis: str
     ) -> Solution:
         """The solution by Algorithm 1.

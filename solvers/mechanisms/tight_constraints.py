@@ -1,7 +1,7 @@
 """The mechanism of ElSalamouny et al. (POST 2013): every privacy constraint is tight.
 
 On a query graph, Φ is the matrix of entries exp(-ε d(i, k)), where d is the distance of two
-answers. The mechanism exists only for some ε; see `existence` (sections 5 and 6).
+answers. The mechanism exists only for some ε; see `find_existence` (sections 5 and 6).
 
 On a query matrix the mechanism applies if the answers of each query form a line: the entries of the
 query are 0 and one other value a, so n records give the answers 0, a, ..., n a and one record
@@ -44,7 +44,7 @@ _GENERIC = math.sqrt(0.7)
 
 
 @lru_cache(maxsize=16)
-def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
+def find_existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
     """The ranges of ε for which some z >= 0 has Φz = 1 (Lemma 3), with ends accurate to 1e-6.
 
     The condition is checked at 128 values of ε, and every change between two successive values is
@@ -73,18 +73,18 @@ def existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
     def sparse(epsilon: float) -> bool:
         return float(np.exp(-epsilon * rows).sum(axis=1).max()) <= 1.5
 
-    surely = max(_border(sparse, 0.0, math.log(2 * graph.n)))
+    surely = max(_bisect(sparse, 0.0, math.log(2 * graph.n)))
     scanned = [float(epsilon) for epsilon in np.linspace(_LEAST, surely, _SCANNED)]
     possible = [*map(exists, scanned[:-1]), True]
     ends = [0.0] if possible[0] else []
     for at in range(_SCANNED - 1):
         if possible[at] != possible[at + 1]:
-            border = _border(exists, scanned[at], scanned[at + 1])
+            border = _bisect(exists, scanned[at], scanned[at + 1])
             ends.append(border[0] if possible[at] else border[1])
     return tuple(zip(ends[::2], [*ends[1::2], math.inf], strict=True))
 
 
-def _border(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+def _bisect(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
     """Two values of ε, at most 1e-7 apart, between which ``holds`` changes its truth value."""
     at_low = holds(low)
     while high - low > _ACCURACY:
@@ -93,7 +93,7 @@ def _border(holds: Callable[[float], bool], low: float, high: float) -> tuple[fl
     return low, high
 
 
-def _steps(problem: Problem) -> Array:
+def _read_steps(problem: Problem) -> Array:
     """The nonzero value of each query's entries, shape (m,); 0 for an all-zero query."""
     entries = scipy.sparse.coo_array(problem.workload.matrix)
     entries.eliminate_zeros()
@@ -112,7 +112,7 @@ def _steps(problem: Problem) -> Array:
     return steps
 
 
-def _queries_per_record(problem: Problem) -> int:
+def _count_queries_per_record(problem: Problem) -> int:
     """The largest number of queries whose answers change if one record is added or moved."""
     if problem.neighbours.add_remove:
         return int(np.bincount(scipy.sparse.coo_array(problem.workload.matrix).nonzero()[1]).max())
@@ -164,9 +164,9 @@ class TightConstraints(Mechanism):
         NotApplicableError
             If the answers of a query do not form a line: its entries are not 0 and one other value.
         """
-        steps = _steps(problem)
+        steps = _read_steps(problem)
         queries = (
-            _queries_per_record(problem)
+            _count_queries_per_record(problem)
             if self.composition == "sensitivity"
             else problem.workload.m
         )
@@ -193,14 +193,18 @@ class TightConstraints(Mechanism):
         if diagonal is None or diagonal.min() < 0:
             ranges = " and ".join(
                 f"from {least:.6f}" + (" on" if most == np.inf else f" to {most:.6f}")
-                for least, most in existence(problem.graph)
+                for least, most in find_existence(problem.graph)
             )
             raise NotApplicableError(
                 f"tight-constraints: it does not exist on workload {problem.graph.name!r} "
                 f"({problem.graph.n} answers) at epsilon {self.epsilon:g}, where no z >= 0 has "
                 f"Φz = 1; it does for epsilon {ranges}"
             )
-        least = {"least_epsilon": existence(problem.graph)[0][0]} if self.find_least_epsilon else {}
+        least = (
+            {"least_epsilon": find_existence(problem.graph)[0][0]}
+            if self.find_least_epsilon
+            else {}
+        )
         return from_noise_matrix(
             self.name, problem, self.epsilon, self.prior, phi * diagonal, measures=least
         )

@@ -28,7 +28,7 @@ from solvers.solution import Solution
 from solvers.strategy import from_strategy
 
 
-def haar(d: int) -> "scipy.sparse.csr_array":
+def build_haar(d: int) -> "scipy.sparse.csr_array":
     """The Haar strategy over d cells, padded to a power of two.
 
     Returns
@@ -58,7 +58,7 @@ class WM(Mechanism):
 
     def on_matrix(self, problem: Problem) -> Solution:
         """Coefficients over all cells, in their order."""
-        return from_strategy(self.name, problem, haar(problem.workload.d))
+        return from_strategy(self.name, problem, build_haar(problem.workload.d))
 
     def on_products(self, orbits: ProductOrbits) -> Solution:
         """Coefficients over the ordered cells, repeated for all values of the other attributes."""

@@ -27,7 +27,7 @@ def partitions(cells):
 
 
 def test_deviations_by_their_definition():
-    found = dawa.deviations(X)
+    found = dawa.measure_deviations(X)
     assert [one.size for one in found] == [9, 8, 6, 2]
     for k, one in enumerate(found):
         for first, value in enumerate(one):
@@ -38,15 +38,17 @@ def test_deviations_by_their_definition():
 @pytest.mark.parametrize("seed", range(5))
 def test_the_partition_of_least_cost_by_brute_force(seed):
     rng = np.random.default_rng(seed)
-    costs = dawa.noisy_costs(dawa.deviations(X), 1.0, 3.0, rng)
+    costs = dawa.add_noise(dawa.measure_deviations(X), 1.0, 3.0, rng)
     best = min(partitions(X.size), key=lambda p: sum(costs[k][first] for first, k in p))
-    assert dawa.least_cost_partition(costs, X.size).tolist() == [first for first, _ in best]
+    assert dawa.find_partition(costs, X.size).tolist() == [first for first, _ in best]
 
 
 def test_one_record_moves_the_cost_of_an_interval_by_less_than_two():
     for j, sign in itertools.product(range(X.size), (1, -1)):
         moved = X + sign * np.eye(X.size)[j]
-        for one, other in zip(dawa.deviations(X), dawa.deviations(moved), strict=True):
+        for one, other in zip(
+            dawa.measure_deviations(X), dawa.measure_deviations(moved), strict=True
+        ):
             assert np.abs(one - other).max() < 2
 
 
@@ -68,10 +70,10 @@ def test_the_partition_of_two_cells_is_private():
         assert math.log(here / there) <= first
         assert abs(math.log((1 - here) / (1 - there))) <= first
     rng = np.random.default_rng(3)
-    costs = dawa.deviations(np.array([5.0, 0.0]))
+    costs = dawa.measure_deviations(np.array([5.0, 0.0]))
     taken = np.mean(
         [
-            dawa.least_cost_partition(dawa.noisy_costs(costs, first, second, rng), 2).size == 1
+            dawa.find_partition(dawa.add_noise(costs, first, second, rng), 2).size == 1
             for _ in range(4000)
         ]
     )
@@ -120,7 +122,7 @@ def test_the_hierarchy_written_out(size):
     queries = tree(gram)
     np.testing.assert_allclose(np.abs(queries).sum(axis=0), 1)  # one record, at ε₂
     exact = np.linalg.inv(queries.T @ queries)
-    np.testing.assert_allclose(dawa.greedy_hierarchy(gram), exact, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(dawa.build_hierarchy(gram), exact, rtol=1e-8, atol=1e-10)
 
 
 def test_the_error_given_the_partition_by_simulation():
@@ -135,7 +137,7 @@ def test_the_error_given_the_partition_by_simulation():
     noisy = asked @ counts + rng.laplace(scale=1 / second, size=(40_000, len(asked)))
     estimates = noisy @ np.linalg.pinv(asked).T
     errors = np.square(estimates @ on_buckets.T - queries @ X)
-    exact = dawa.expected_squared_errors(queries, X, starts, second)
+    exact = dawa.compute_squared_errors(queries, X, starts, second)
     deviation = errors.std(axis=0) / 40_000**0.5
     assert np.all(np.abs(errors.mean(axis=0) - exact) < 5 * deviation + 1e-9)
 

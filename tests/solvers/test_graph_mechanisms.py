@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import solvers
 import workloads
 from solvers.errors import NotApplicableError, SolveFailedError
-from solvers.mechanisms.geometric import truncated_geometric
-from solvers.mechanisms.tight_constraints import existence
+from solvers.mechanisms.geometric import build_truncated_geometric
+from solvers.mechanisms.tight_constraints import find_existence
 from solvers.noise.noise_matrix import check_noise
 from workloads import priors
 from workloads.graphs import from_edges, from_relation
@@ -21,7 +21,7 @@ EVERYWHERE = ("lp-optimal", "randomised-response")
 
 
 def exists(graph, epsilon):
-    return any(least + 1e-6 <= epsilon <= most - 1e-6 for least, most in existence(graph))
+    return any(least + 1e-6 <= epsilon <= most - 1e-6 for least, most in find_existence(graph))
 
 
 def counting(n):
@@ -55,7 +55,7 @@ SEVEN += [(4, 5), (4, 6), (5, 6)]
 def test_existence_is_not_monotone_in_epsilon():
     """Section 6: both ends are confirmed by solving Φz = 1 on either side."""
     graph = from_edges(SEVEN)
-    (least, most), (again, forever) = existence(graph)
+    (least, most), (again, forever) = find_existence(graph)
     assert (least, forever) == (0, math.inf)
     for nudge, positive in ((-1e-6, True), (1e-6, False)):
         for epsilon in (most + nudge, again - nudge):
@@ -74,7 +74,7 @@ def test_existence_is_not_monotone_in_epsilon():
 )
 def test_least_epsilon_of_the_case_study(name, params, least, published):
     """Φz = 1, z >= 0 gives these; section 6 states what is published."""
-    found = existence(workloads.make(name, **params))[0][0]
+    found = find_existence(workloads.make(name, **params))[0][0]
     assert found == pytest.approx(least, abs=5e-4)
     assert found > published + 0.1
 
@@ -132,7 +132,7 @@ def test_geometric_on_two_counts(spend, spent):
     """Independent coordinates: X is a Kronecker product, and the utility a product."""
     graph = workloads.make("k-count", u=3)
     found = solvers.solve("geometric", graph, epsilon=2.0, spend=spend)
-    parts = [truncated_geometric(4, 2.0 * share) for share in spent]
+    parts = [build_truncated_geometric(4, 2.0 * share) for share in spent]
     assert found.noise.matrix == pytest.approx(np.kron(*parts))
     assert found.notes["epsilon_of_coordinate"] == pytest.approx([2.0 * s for s in spent])
     assert least_privacy(graph, found.noise.matrix) == pytest.approx(2.0 * sum(spent))
@@ -191,13 +191,13 @@ def test_lp_optimal_loses_least_at_any_epsilon(graph, epsilon):
         (lambda x: x * 1.001, "is not a distribution"),
         (lambda x: x - np.eye(4) * 2, "is not a distribution"),
         (lambda x: np.eye(4), "not 1-differentially private: answers '0' and '1'"),
-        (lambda x: truncated_geometric(4, 1.0 + 1e-6), "not 1-differentially private"),
+        (lambda x: build_truncated_geometric(4, 1.0 + 1e-6), "not 1-differentially private"),
         (lambda x: np.full((4, 4), np.nan), "is not a distribution"),
     ],
 )
 def test_a_wrong_noise_matrix_fails(change, sentence):
     graph = counting(3)
-    right = truncated_geometric(4, 1.0)
+    right = build_truncated_geometric(4, 1.0)
     check_noise("right", right, graph, 1.0)
     with pytest.raises(SolveFailedError, match=sentence):
         check_noise("wrong", change(right), graph, 1.0)
@@ -221,7 +221,7 @@ def bipartite(a, b):
 
 def test_least_epsilon_of_a_complete_bipartite_graph():
     """K(2,3): z solves 2 x 2 equations; it is non-negative iff 1 - 3 a + 2 a² >= 0: a <= 1/2."""
-    assert existence(bipartite(2, 3))[0][0] == pytest.approx(math.log(2), abs=1e-6)
+    assert find_existence(bipartite(2, 3))[0][0] == pytest.approx(math.log(2), abs=1e-6)
     sentence = r"at epsilon 0\.6, where .*; it does for epsilon from 0\.69314[78] on"
     with pytest.raises(NotApplicableError, match=sentence):
         solvers.solve("tight-constraints", bipartite(2, 3), epsilon=0.6)

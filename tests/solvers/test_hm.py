@@ -5,8 +5,8 @@ import pytest
 
 import solvers
 import workloads
-from solvers.mechanisms.hm import choose_branching, published, regular
-from solvers.mechanisms.wm import haar
+from solvers.mechanisms.hm import build_published, build_regular, choose_branching
+from solvers.mechanisms.wm import build_haar
 
 
 def brute_force(queries, tree):
@@ -25,7 +25,7 @@ def test_prefix_over_eight_cells_by_brute_force(branching):
 
 
 def test_published_runs_have_root_groups_and_leaves():
-    tree = regular(64, choose_branching(64, "sqrt")).matrix.toarray()
+    tree = build_regular(64, choose_branching(64, "sqrt")).matrix.toarray()
     sizes, counts = np.unique(tree.sum(axis=1), return_counts=True)
     assert dict(zip(sizes, counts, strict=True)) == {1: 64, 8: 8, 64: 1}
 
@@ -58,7 +58,7 @@ def test_the_default_is_the_best_of_all_branchings(family):
 
 
 def test_published_tree_hangs_the_last_leaves_on_the_root():
-    rows = published(11).matrix.toarray()
+    rows = build_published(11).matrix.toarray()
     groups = rows[rows.sum(axis=1) == 3]
     np.testing.assert_array_equal(groups, np.kron(np.eye(3, 4), np.ones(3))[:, :11])
     assert len(rows) == 1 + 3 + 11
@@ -85,7 +85,7 @@ def weighted_coefficients(d):
 def test_strategy_is_the_weighted_haar_transform_padded_with_empty_cells(d):
     padded = weighted_coefficients(1 << (d - 1).bit_length())[:, :d]
     kept = padded[np.any(padded != 0, axis=1)]
-    np.testing.assert_array_equal(haar(d).toarray(), kept)
+    np.testing.assert_array_equal(build_haar(d).toarray(), kept)
 
 
 @pytest.mark.parametrize("levels", [0, 1, 4, 7])

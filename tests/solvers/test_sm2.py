@@ -180,7 +180,7 @@ def test_a_level_starts_near_its_minimiser_up_to_the_second_order_of_the_change_
     """With t raised by 1 %, 1 % of the gradient's rise remains, not the 10 % of a wrong tangent."""
     problem = as_problem(np.tri(6), np.arange(1.0, 7.0))
     settings = newton_cg.Settings(tol=0.0, nttol=1e-20, softmax_tol=1e9, max_cg=200, mu=1.01)
-    start = sm2.initial_iterate(problem, None, None)
+    start = sm2.find_first_iterate(problem, None, None)
     first = settings.first_level(SoftMax(np.zeros(6)), start)
     level = newton_cg.minimise(first, start, settings, NEVER, None)
     at, sharper = level.iterate, settings.sharpened(level.objective)

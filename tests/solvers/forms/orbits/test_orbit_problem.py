@@ -13,7 +13,7 @@ import solvers
 import workloads
 from solvers.forms.orbits.orbit_noise import OrbitsNoise
 from solvers.mechanisms import hm
-from solvers.mechanisms.wm import haar
+from solvers.mechanisms.wm import build_haar
 from solvers.noise.factorisation import Factorisation
 from solvers.problem import as_problem
 from solvers.strategy import from_strategy
@@ -203,7 +203,7 @@ def test_soft_maxima_on_orbits(of):
 
 @pytest.mark.parametrize(
     ("mechanism", "strategy"),
-    [("HM", hm.regular(8, 2).matrix), ("WM", haar(8))],
+    [("HM", hm.build_regular(8, 2).matrix), ("WM", build_haar(8))],
 )
 @pytest.mark.parametrize("one_race_differs", [False, True])
 def test_trees_over_the_ordered_cells_are_asked_in_every_copy(
