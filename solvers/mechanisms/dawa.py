@@ -44,7 +44,10 @@ from workloads.parameters import LARGEST_SIZE, Bounds, Positive, Seconds, Seed, 
 Index = NDArray[np.int64]
 
 _COST_SENSITIVITY = 2.0
+"""Largest change of an interval's cost by one record: |x_j - mean| summed over the interval."""
+
 _ROUNDING = 1e-12
+"""Relative difference of the entries of WᵀW within which no query tells the buckets apart."""
 _WEIGHTS = np.arange(100) / 100.0
 """Weights that a node of the hierarchy may get, as in the authors' code."""
 

@@ -28,6 +28,7 @@ REASON = (
 )
 
 _ORTHOGONALITY = 1e-9
+"""Largest deviation of U Uᵀ v from v for orthogonal queries: rounding errors stay below 1e-12."""
 
 
 def _check_orthogonal(problem: Problem) -> None:

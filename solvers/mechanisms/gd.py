@@ -40,10 +40,16 @@ from workloads.operators.blas import inner
 from workloads.parameters import Bounds, Count, NotNegative, Positive, Share
 
 _OPTIMUM = 16.0
-"""Δ² at the optimum in the units of the descent."""
+"""Δ² at the optimum in the units of the descent.
+
+Prefixes over 32 cells converge to a gap of 1e-3 with 16, and end above it with 1, 4 or 64.
+"""
 
 _ASIDE = 1e-4
-"""Relative gap to which the dual is solved for the lower bound if ``tol`` is 0."""
+"""Relative gap to which the dual is solved for the lower bound if ``tol`` is 0.
+
+It is a tenth of the gap that the descent can reach, so that the bound does not hide it.
+"""
 
 
 def _compute_cost(at: bases.FixedIterate) -> float:
@@ -108,12 +114,12 @@ class GD(Iterative):
         best, costs = at, [_compute_cost(at)]
         settled, ended = False, False
         while not ended and (stop := stopping.spent(len(costs) - 1)) is None:
-            if settled:
+            if settled:  # the level has ended: Algorithm 1 raises the sharpness
                 objective = objective.sharpened(self.mu * objective.t1, self.mu * objective.t2)
             model = Model(objective, at)
             slope = -inner(model.gradient, model.gradient)
             settled = -slope < self.nttol
-            if not settled:
+            if not settled:  # Algorithm 3 along minus the gradient, equation (13)
                 ray = model.ray(-model.gradient)
                 moved = line_search(objective, at, ray, slope, sigma=self.sigma, beta=self.beta)
                 if moved is None:

@@ -24,6 +24,7 @@ from workloads.parameters import Positive, PriorText
 from workloads.priors import UNIFORM
 
 _ROUNDING = 1e-12
+"""Excess over ε of shares that spend all of ε, such as three times a third."""
 
 
 def build_truncated_geometric(size: int, epsilon: float) -> Array:

@@ -46,7 +46,14 @@ _CONVERGED = 1e-6
 """Largest relative amount by which a converged solve's loss may exceed the linear program's."""
 
 _ROUNDING = 1e-15
+"""Absolute part of the same limit, for losses near the rounding error of a probability."""
+
 _TIED = 1e-9
+"""Relative difference of losses within which the program's own matrix is preferred.
+
+It is ten times the constraint violation that HiGHS leaves (`_TOLERANCE`).
+"""
+
 _OWN = "linear program"
 
 

@@ -32,6 +32,7 @@ from workloads.operators import Array, dense
 from workloads.parameters import NotNegative
 
 _LARGEST_BOUND = 1e60
+"""Largest personal bound: beyond it, or below its inverse, squares of entries leave the floats."""
 
 
 def read_personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) -> Array:
@@ -50,7 +51,6 @@ def read_personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = N
         said = f"optimal: profile_bounds are not numbers: {error}"
         raise OptionError(said, "profile_bounds") from None
     fit = alpha.shape in ((d,), (orbits,)) and not masked_count(bounds)
-    # beyond these bounds, squares of the entries of W overflow or underflow
     if not fit or not np.all((alpha >= 1 / _LARGEST_BOUND) & (alpha <= _LARGEST_BOUND)):
         raise OptionError(
             f"optimal: profile_bounds of shape {alpha.shape} from {alpha.min(initial=np.inf):g} to "

@@ -37,8 +37,13 @@ from workloads.parameters import Bounds, Positive, PriorText
 from workloads.priors import UNIFORM, classes, constraints, solved, weights
 
 _ACCURACY = 1e-7
+"""Distance of two values of ε at which a bisection ends: a tenth of the accuracy that is stated."""
+
 _LEAST = 1e-3
+"""Least ε of the scan: adjacent rows of Φ then agree to three digits."""
+
 _SCANNED = 128
+"""Number of values of ε in the scan; each takes one solution of a system of at most n equations."""
 _GENERIC = math.sqrt(0.7)
 """A generic ε: two rows of Φ that have equal sums at this ε have equal sums at every ε."""
 
