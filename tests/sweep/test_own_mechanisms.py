@@ -18,9 +18,7 @@ import solvers
 import sweep
 import workloads
 from solvers import mechanism
-from solvers.errors import OptionError, SolveFailedError
-from solvers.forms import dense as user_mechanisms
-from solvers.problem import as_problem
+from solvers.errors import OptionError
 from sweep import events
 from sweep.errors import ClusterError, ExperimentError, StoreError
 from sweep.experiment.canonical import Spec
@@ -309,37 +307,6 @@ def test_a_parameter_named_like_something_of_the_dataset_is_refused(
         place = f"e.yaml, line 2, blocks[0].workload.{name}: "
         assert f"{place}{name!r} is a parameter of" in refusal(asked, "e.yaml")
     assert not Path("results").exists()
-
-
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (None, "of type NoneType, which cannot be verified; return a strategy matrix"),
-        (np.eye(3), r"a strategy of shape \(3, 3\); expected one column for each of the 4 cells"),
-        (np.full((4, 4), np.nan), "entries that are not finite"),
-        (np.eye(4) * (1 + 1j), "complex entries; expected real numbers"),
-        (np.ones((1, 4)), "cannot be derived from the strategy"),
-        (solvers.solve("laplace", np.tri(4)), "of type IndependentNoise, which cannot be verified"),
-        (solvers.solve("IP", np.eye(4)), "do not answer the queries"),
-        (solvers.solve("IP", np.tri(5)), "expected two whose product has that of the workload"),
-    ],
-)
-def test_answers_are_verified(answer, said):
-    with pytest.raises((SolveFailedError, solvers.NotApplicableError), match=said):
-        user_mechanisms.verified_solution("mine", as_problem(np.tri(4)), answer)
-
-
-def test_nothing_that_an_answer_claims_is_believed_but_its_factors():
-    from dataclasses import replace
-
-    honest = solvers.solve("IP", np.tri(4))
-    noise = replace(honest.noise)
-    object.__setattr__(noise, "privacy_profile", np.zeros(4))
-    claimed = replace(honest, noise=noise, known_lower_bound=1e9, mechanism="optimal")
-    found = user_mechanisms.verified_solution("mine", as_problem(np.tri(4)), claimed)
-    assert found.squared_privacy_cost == pytest.approx(4.0)
-    assert found.known_lower_bound is None
-    assert found.mechanism == "mine"
 
 
 def test_functions_that_are_no_mechanisms_are_refused():
