@@ -74,12 +74,12 @@ GraphOption = Annotated[Option, Only("graph")]
 """The type of an option that a mechanism takes on query graphs only."""
 
 
-def _forms(mechanism: type) -> set[str]:
+def _list_forms(mechanism: type) -> set[str]:
     """The names of a mechanism's methods that solve problems."""
     return {n for n in dir(mechanism) if n.startswith("on_") and getattr(mechanism, n) is not None}
 
 
-def _described(name: str) -> str:
+def _describe(name: str) -> str:
     return f"mechanism {name!r}"
 
 
@@ -164,26 +164,26 @@ class Mechanism:
         if cls.__doc__:
             cls.summary = inspect.cleandoc(cls.__doc__).splitlines()[0].removesuffix(".")
         kinds: tuple[Kind, ...] = ("matrix", "graph")
-        on_graph = {"on_graph"} & _forms(cls)
-        cls.workload_kinds = kinds[not _forms(cls) - on_graph : 1 + len(on_graph)]
+        on_graph = {"on_graph"} & _list_forms(cls)
+        cls.workload_kinds = kinds[not _list_forms(cls) - on_graph : 1 + len(on_graph)]
 
     def __post_init__(self) -> None:
         """Raise OptionError if the value of an option has a wrong type or is out of bounds."""
-        bind(_described(self.name), self.params(), self.options, OptionError)
+        bind(_describe(self.name), self.params(), self.options, OptionError)
 
     @classmethod
     @cache
     def params(cls, kind: Kind | None = None) -> Mapping[str, inspect.Parameter]:
         """Return the options on one kind of workload, or on all, by name, with type and default."""
-        found = inspect.signature(cls, eval_str=True).parameters
+        params = inspect.signature(cls, eval_str=True).parameters
         if kind is None:
-            return found
+            return params
 
-        def taken(annotation: Any) -> bool:
+        def applies(annotation: Any) -> bool:
             marks = getattr(annotation, "__metadata__", ())
             return all(mark.kind == kind for mark in marks if isinstance(mark, Only))
 
-        return {name: option for name, option in found.items() if taken(option.annotation)}
+        return {name: option for name, option in params.items() if applies(option.annotation)}
 
     @classmethod
     def make(cls, preset: str | None, options: Mapping[str, Any], kind: Kind | None = None) -> Self:
@@ -203,7 +203,7 @@ class Mechanism:
         OptionError
             If the preset or an option does not exist, or the value of an option is invalid.
         """
-        owner = _described(cls.name)
+        owner = _describe(cls.name)
         if preset is not None and preset not in cls.presets:
             hint = nearest(preset, cls.presets)
             raise OptionError(f"{owner} has no preset {preset!r}; {hint}", "preset")
@@ -392,10 +392,10 @@ def adopt(name: str, written: object) -> type[Mechanism]:
     if isinstance(written, type) and issubclass(written, Mechanism):
         if not issubclass(written, OnMatrix):
             raise TypeError(
-                f"{_described(name)} takes no query matrices; only answers to them can be checked"
+                f"{_describe(name)} takes no query matrices; only answers to them can be checked"
             )
         # without the other forms, since only answers on the query matrix can be verified
-        return type(name, (written,), own | dict.fromkeys(_forms(written) - {"on_matrix"}))
+        return type(name, (written,), own | dict.fromkeys(_list_forms(written) - {"on_matrix"}))
     if not callable(written):
         raise TypeError("expected a solvers.Mechanism or a function")
     try:
@@ -407,7 +407,7 @@ def adopt(name: str, written: object) -> type[Mechanism]:
         p.kind is not p.KEYWORD_ONLY or p.default is p.empty for p in parameters[1:]
     ):
         raise TypeError(
-            f"{_described(name)}: expected f(problem, *, option=default, ...) that returns a "
+            f"{_describe(name)}: expected f(problem, *, option=default, ...) that returns a "
             "Solution or a strategy matrix"
         )
     own["__signature__"] = signature.replace(parameters=parameters[1:])
@@ -466,6 +466,6 @@ def check_kind(mechanism: type[Mechanism], kind: Kind) -> None:
     if kind not in mechanism.workload_kinds:
         others = (other for other, m in all_mechanisms().items() if kind in m.workload_kinds)
         raise NotApplicableError(
-            f"{_described(mechanism.name)} does not apply to a query {kind}; those that do are: "
+            f"{_describe(mechanism.name)} does not apply to a query {kind}; those that do are: "
             f"{', '.join(others)}"
         )

@@ -57,8 +57,8 @@ def expected_work(
     OverflowError
         If the work is too large for a float.
     """
-    kind = _kind(workload)
-    chosen = _chosen(mechanism, kind, None, options or {})
+    kind = _kind_of(workload)
+    chosen = _resolve(mechanism, kind, None, options or {})
     size = ProblemSize(*map(int, workload.shape))
     if isinstance(workload, QueryGraph):
         return chosen.work(size)
@@ -70,11 +70,11 @@ def expected_work(
         return chosen.work(size)
 
 
-def _kind(workload: object) -> Kind:
+def _kind_of(workload: object) -> Kind:
     return "graph" if isinstance(workload, QueryGraph) else "matrix"
 
 
-def _chosen(
+def _resolve(
     mechanism: str | Mechanism, kind: Kind, preset: str | None, options: Mapping[str, Any]
 ) -> Mechanism:
     """The mechanism for a kind of workload; a user's own as one whose answers are verified."""
@@ -86,12 +86,12 @@ def _chosen(
             f"mechanism {mechanism.name!r} has its options already; give it {named!r} where it is "
             "made, or name the mechanism as a text"
         )
-    known = type(mechanism)
-    if all_mechanisms().get(known.name) is not known:
-        known = adopt(known.name, known)
-    check_kind(known, kind)
+    cls = type(mechanism)
+    if all_mechanisms().get(cls.name) is not cls:
+        cls = adopt(cls.name, cls)
+    check_kind(cls, kind)
     given = mechanism.options
-    return known.make(None, {n: v for n, v in given.items() if mechanism.first_changed([n])}, kind)
+    return cls.make(None, {n: v for n, v in given.items() if mechanism.first_changed([n])}, kind)
 
 
 def solve(
@@ -144,7 +144,7 @@ def solve(
         If the problem is too ill-conditioned, or the answer fails verification or contradicts its
         certified lower bound.
     """
-    chosen = _chosen(mechanism, _kind(workload), preset, options)
+    chosen = _resolve(mechanism, _kind_of(workload), preset, options)
     certify: Callable[[], float] | None = None
     relation = as_neighbours(neighbours)
     if isinstance(workload, QueryGraph):

@@ -122,8 +122,8 @@ def find_partition(costs: list[Array], cells: int) -> Index:
     lengths = 2 ** np.arange(len(costs))
     for end in range(1, cells + 1):
         starts = end - lengths[: end.bit_length()]
-        own = [level[start] for level, start in zip(costs, starts, strict=False)]
-        totals = best[starts] + own
+        last = [level[start] for level, start in zip(costs, starts, strict=False)]
+        totals = best[starts] + last
         least = int(np.argmin(totals))
         best[end], chosen[end] = totals[least], starts[least]
     edges, end = [], cells

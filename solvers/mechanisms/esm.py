@@ -135,36 +135,36 @@ class Point:
     shares: Array
 
 
-def descend(program: Smoothed, at: Point) -> Iterator[Point]:
-    """Yield the points that the descent visits after ``at``, until no step is acceptable."""
-    step = 1 / float(np.abs(at.gradient).max())
-    recent = deque([at.smoothed], maxlen=_MEMORY)
+def descend(program: Smoothed, point: Point) -> Iterator[Point]:
+    """Yield the points that the descent visits after ``point``, until no step is acceptable."""
+    step = 1 / float(np.abs(point.gradient).max())
+    recent = deque([point.smoothed], maxlen=_MEMORY)
     while True:
         # the projected gradient, with a step of the spectral length of Barzilai and Borwein
-        direction = program.project(at.Y - step * at.gradient) - at.Y
+        direction = program.project(point.Y - step * point.gradient) - point.Y
         moved = sufficient_decrease(
-            partial(_step, program, at, direction),
+            partial(_step, program, point, direction),
             lambda moved: moved.smoothed,
             max(recent),  # non-monotone: only the largest of the last objectives must improve
-            float(np.vdot(direction, at.gradient)),
+            float(np.vdot(direction, point.gradient)),
             sufficient=_SUFFICIENT,
             least=_SHORTEST_STEP,
         )
         if moved is None:
             return
-        change = moved.Y - at.Y
-        curvature = float(np.vdot(change, moved.gradient - at.gradient))
-        at = moved
-        step = _LONGEST * float(np.linalg.norm(at.Y) / np.linalg.norm(at.gradient))
+        change = moved.Y - point.Y
+        curvature = float(np.vdot(change, moved.gradient - point.gradient))
+        point = moved
+        step = _LONGEST * float(np.linalg.norm(point.Y) / np.linalg.norm(point.gradient))
         if curvature > 0:
             step = min(step, float(np.vdot(change, change)) / curvature)
-        recent.append(at.smoothed)
-        yield at
+        recent.append(point.smoothed)
+        yield point
 
 
-def _step(program: Smoothed, at: Point, direction: Array, length: float) -> Point | None:
+def _step(program: Smoothed, point: Point, direction: Array, length: float) -> Point | None:
     """The point after a step of this length; None if Y is then not positive definite."""
-    Y = at.Y + length * direction
+    Y = point.Y + length * direction
     inverse = inverse_if_positive(Y)
     return None if inverse is None else _evaluate(program, Y, inverse)
 
@@ -213,7 +213,7 @@ class ESM(Iterative):
                 stop = Stop.STALLED
                 break
             iterations += 1
-            best = min(best, point, key=lambda at: at.exact)
+            best = min(best, point, key=lambda visited: visited.exact)
             if iterations % _BETWEEN_CERTIFICATES == 0:
                 lower = max(lower, program.lower_bound(point.shares))
         # the strategy: its Gram matrix is PᵀYP

@@ -52,9 +52,9 @@ It is a tenth of the gap that the descent can reach, so that the bound does not 
 """
 
 
-def _compute_cost(at: bases.FixedIterate) -> float:
+def _compute_cost(iterate: bases.FixedIterate) -> float:
     """Δ² of the covariance when the targets are just met, in the units of the descent."""
-    return float(at.profile.max() * at.ratios.max())
+    return float(iterate.profile.max() * iterate.ratios.max())
 
 
 @dataclass(frozen=True)
@@ -110,23 +110,25 @@ class GD(Iterative):
         largest = float(np.abs(chosen.basis).max())
         shrunk = chosen.representation * (largest / np.sqrt(unit))
         scaled = chosen._replace(basis=chosen.basis / largest, representation=shrunk)
-        at = bases.first_in_basis(problem, scaled, np.eye(len(chosen.basis)))
-        best, costs = at, [_compute_cost(at)]
+        iterate = bases.first_in_basis(problem, scaled, np.eye(len(chosen.basis)))
+        best, costs = iterate, [_compute_cost(iterate)]
         settled, ended = False, False
         while not ended and (stop := stopping.spent(len(costs) - 1)) is None:
             if settled:  # the level has ended: Algorithm 1 raises the sharpness
                 objective = objective.sharpened(self.mu * objective.t1, self.mu * objective.t2)
-            model = Model(objective, at)
+            model = Model(objective, iterate)
             slope = -inner(model.gradient, model.gradient)
             settled = -slope < self.nttol
-            if not settled:  # Algorithm 3 along minus the gradient, equation (13)
+            if not settled:  # Algorithm 3 along minus the gradient (13)
                 ray = model.ray(-model.gradient)
-                moved = line_search(objective, at, ray, slope, sigma=self.sigma, beta=self.beta)
+                moved = line_search(
+                    objective, iterate, ray, slope, sigma=self.sigma, beta=self.beta
+                )
                 if moved is None:
                     break
-                at = moved
-            costs.append(_compute_cost(at))
-            best = at if costs[-1] < _compute_cost(best) else best
+                iterate = moved
+            costs.append(_compute_cost(iterate))
+            best = iterate if costs[-1] < _compute_cost(best) else best
             ended = _compute_cost(best) <= (1 + self.tol) * _OPTIMUM
             ended |= (
                 self.tol == 0

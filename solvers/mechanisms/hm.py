@@ -219,9 +219,9 @@ def find_best_branching(problem: Problem) -> int:
     d = problem.workload.d
     trees = [build_regular(d, branching) for branching in range(2, max(d, 2) + 1)]
 
-    def costs(at: Indices) -> Array:
+    def costs(rows: Indices) -> Array:
         """Δ² of each tree for some of the queries."""
-        scaled = operator.rows(at) / np.sqrt(targets[at])[:, None]
+        scaled = operator.rows(rows) / np.sqrt(targets[rows])[:, None]
         return np.array([tree.depth * tree.variances(scaled).max() for tree in trees])
 
     bounds = costs(_sample_queries(problem))

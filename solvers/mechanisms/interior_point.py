@@ -297,7 +297,7 @@ class InteriorPoint(Iterative):
             if moved is None and step.decrement >= _CENTRED:
                 break
             point = moved or point
-            best = min(best, point, key=lambda at: at.value)
+            best = min(best, point, key=lambda visited: visited.value)
             if step.decrement < _CENTRED:
                 t *= _GROWTH
                 point = point.bounded(t)

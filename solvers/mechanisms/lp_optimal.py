@@ -87,7 +87,7 @@ def _build_program(graph: QueryGraph, epsilon: float, probabilities: Array) -> d
     wrong = np.exp(-epsilon * np.maximum(distances - 1, 0))
     np.fill_diagonal(wrong, 0.0)
     losses = scipy.sparse.eye_array(n)
-    own = scipy.sparse.eye_array(n**2, format="csr")[:: n + 1]
+    diagonal = scipy.sparse.eye_array(n**2, format="csr")[:: n + 1]
     sums = scipy.sparse.block_diag([row[None, :] for row in wrong])
     return {
         "c": np.concatenate([probabilities, np.zeros(n**2)]),
@@ -96,7 +96,7 @@ def _build_program(graph: QueryGraph, epsilon: float, probabilities: Array) -> d
         ),
         "b_ub": np.zeros(len(edge)),
         "A_eq": scipy.sparse.block_array(
-            [[-losses, sums], [np.exp(-epsilon) * losses, own]], format="csr"
+            [[-losses, sums], [np.exp(-epsilon) * losses, diagonal]], format="csr"
         ),
         "b_eq": np.concatenate([np.zeros(n), np.ones(n)]),
     }

@@ -31,11 +31,11 @@ from solvers.strategy import from_noise
 
 def minimise_total_variance(mechanism: str, orbits: SingleOrbit) -> OrbitsNoise:
     """The noise of least total variance for marginals, scaled so that targets are just met."""
-    known = orbits.closure
-    shared = known.incidence.T @ np.exp(orbits.log_copies.min() - orbits.log_copies)
-    logs_of_blocks = np.array([*map(log, known.block_sizes), 0.0])
-    log_sizes = logs_of_blocks[known.members].sum(axis=1)
-    log_costs = known.log_ranks - log_sizes
+    closure = orbits.closure
+    shared = closure.incidence.T @ np.exp(orbits.log_copies.min() - orbits.log_copies)
+    logs_of_blocks = np.array([*map(log, closure.block_sizes), 0.0])
+    log_sizes = logs_of_blocks[closure.members].sum(axis=1)
+    log_costs = closure.log_ranks - log_sizes
     logs = -log_sizes - np.log(shared) / 2 - log_costs
     noise = orbits.noise(np.exp(logs - logs.max()))
     return OrbitsNoise(orbits, (noise,)).met(mechanism)

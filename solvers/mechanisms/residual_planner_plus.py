@@ -94,11 +94,11 @@ def measure_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pai
     solved = CA().until(deadline).on_matrix(problem)
     assert isinstance(solved.noise, Factorisation)
     strategy = dense(solved.noise.right)
-    own = strategy - strategy.mean(axis=1, keepdims=True)
-    if np.linalg.norm(own) <= n * np.finfo(float).eps * np.linalg.norm(strategy):
+    centred_strategy = strategy - strategy.mean(axis=1, keepdims=True)
+    if np.linalg.norm(centred_strategy) <= n * np.finfo(float).eps * np.linalg.norm(strategy):
         rows, inverse = np.empty((0, n)), np.empty((n, 0))
     else:
-        singular, vectors = singular_rows(own)
+        singular, vectors = singular_rows(centred_strategy)
         rows, inverse = singular[:, None] * vectors, vectors.T / singular
     axis = Axis(
         cost=float(np.square(rows).sum(axis=0).max(initial=0.0)),
@@ -154,8 +154,8 @@ def find_scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, 
         subsets = (combinations(seen, size) for size in range(len(seen) + 1))
         for chosen in map(frozenset, chain.from_iterable(subsets)):
             rest = prod(axes[i].of_total for i in table - chosen)
-            own = prod(axes[i].variance for i in chosen)
-            added[chosen] = added.get(chosen, 0.0) + own * rest
+            inside = prod(axes[i].variance for i in chosen)
+            added[chosen] = added.get(chosen, 0.0) + inside * rest
     return {
         chosen: sqrt(prod(axes[i].cost for i in chosen) / variance)
         for chosen, variance in added.items()
@@ -256,11 +256,11 @@ class ResidualPlannerPlus(Mechanism):
         if orbits is not None:
             return self.until(deadline).on_products(orbits)
         operator = problem.workload.operator
-        axis, own, solved = measure_axis(operator, deadline)
+        axis, (rows, _), solved = measure_axis(operator, deadline)
         sigmas = find_scales([axis], [frozenset({0})])
         total = np.ones((1, operator.shape[1]))
-        rows = [(own[0] if chosen else total) / sqrt(s) for chosen, s in sigmas.items()]
-        return from_strategy(self.name, problem, np.vstack(rows), **_summarise([solved]))
+        parts = [(rows if chosen else total) / sqrt(s) for chosen, s in sigmas.items()]
+        return from_strategy(self.name, problem, np.vstack(parts), **_summarise([solved]))
 
     def on_marginals(self, marginals: SingleOrbit) -> Solution:
         """The solution of ResidualPlanner."""
@@ -279,13 +279,13 @@ class ResidualPlannerPlus(Mechanism):
         groups = orbits.products.groups
         matrices = {i: m for group in groups for i, m in group.matrices.items()}
         solved = {i: measure_axis(Explicit(matrices[i]), deadline) for i in orbits.ordered_axes}
-        own = {i: pair for i, (_, pair, _) in solved.items()}
+        pairs = {i: pair for i, (_, pair, _) in solved.items()}
         axes = [  # a categorical attribute has its n values as queries
             solved[i][0] if i in solved else Axis((n - 1) / n, n - 1.0, 1 / n)
             for i, n in enumerate(orbits.products.sizes)
         ]
         sigmas = find_scales(axes, (frozenset(group.axes) for group in groups))
-        parts = tuple(_factorise(orbits, part, own, sigmas) for part in orbits.parts)
+        parts = tuple(_factorise(orbits, part, pairs, sigmas) for part in orbits.parts)
         noise = OrbitsNoise(orbits, parts).met(self.name)
         reached = _summarise([strategy for _, _, strategy in solved.values()])
         notes = {"base_mechanisms": len(sigmas)} | reached.pop("notes")

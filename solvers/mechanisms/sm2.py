@@ -227,20 +227,20 @@ class SMII(Settings, Mechanism):
         omega = self.total_error_weight * problem.targets
 
         def squared_norm(weights: Weights) -> float:
-            found = spectrum(problem.factors, weights.p, weights.q + omega)
-            return float(found.singular.sum()) ** 2
+            weighted = spectrum(problem.factors, weights.p, weights.q + omega)
+            return float(weighted.singular.sum()) ** 2
 
         def noise(end: Iterate) -> Factorisation:
             if factored is None:
                 root = cast(charts.BlocksIterate, end).parts[0].factor
-                own = from_root(self.name, problem, problem.basis, problem.queries, root)
+                unscaled = from_root(self.name, problem, problem.basis, problem.queries, root)
             else:
                 queries, root = (
                     Explicit(factored.representation),
                     cast(bases.FixedIterate, end).lower,
                 )
-                own = from_root(self.name, problem, factored.basis, queries, root)
-            return own.met(self.name, problem.targets)
+                unscaled = from_root(self.name, problem, factored.basis, queries, root)
+            return unscaled.met(self.name, problem.targets)
 
         start = find_first_iterate(problem, factored, self.initial)
         smooth = SoftMaxProblem(start, SoftMax(omega), squared_norm, noise, lambda weights: weights)

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Annotated, Literal
 
 import numpy as np
@@ -82,10 +83,10 @@ def find_existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
     scanned = [float(epsilon) for epsilon in np.linspace(_LEAST, surely, _SCANNED)]
     possible = [*map(exists, scanned[:-1]), True]
     ends = [0.0] if possible[0] else []
-    for at in range(_SCANNED - 1):
-        if possible[at] != possible[at + 1]:
-            border = _bisect(exists, scanned[at], scanned[at + 1])
-            ends.append(border[0] if possible[at] else border[1])
+    for (low, at_low), (high, at_high) in pairwise(zip(scanned, possible, strict=True)):
+        if at_low != at_high:
+            inside, outside = _bisect(exists, low, high)
+            ends.append(inside if at_low else outside)
     return tuple(zip(ends[::2], [*ends[1::2], math.inf], strict=True))
 
 
