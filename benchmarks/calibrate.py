@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 import solvers
 import workloads
 from sweep.plan.costs import CALIBRATION_FILE
-from sweep.store.code import describe
+from sweep.store.environment import describe
 
 WORKLOADS = (
     ("prefix", {"d": 128}),
