@@ -39,10 +39,10 @@ _PURE = ("geometric", "laplace", "tight-constraints")
 _SHARE_OF_BEST, _SHARE_OF_RELAXATION = 0.6, 0.5
 """Largest share of the remaining time for the solve of `_BEST`, and for the relaxation."""
 
-_ALL_TRIED_SECONDS = 10.0
+ALL_TRIED_SECONDS = 10.0
 """Seconds from the start, within which mechanisms are tried that can no longer win."""
 
-_QUICK_SECONDS = 0.5
+QUICK_SECONDS = 0.5
 """Expected seconds up to which a mechanism is always tried, for comparison, and its time then."""
 
 _FLOPS_PER_SECOND = 5e9
@@ -424,12 +424,12 @@ def _trials(
     chosen = sorted(
         listed, key=lambda pair: (pair[1].name != _BEST, pair[1].name not in _PURE, pair[0])
     )
-    gap, others_end = np.inf, min(ends, time.monotonic() + _ALL_TRIED_SECONDS)
+    gap, others_end = np.inf, min(ends, time.monotonic() + ALL_TRIED_SECONDS)
     for number, (seconds, mechanism) in enumerate(chosen):
         can_win = gap > _CERTIFIED or mechanism.name in _PURE
         left = max((ends if mechanisms or can_win else others_end) - time.monotonic(), 0.0)
         share = _SHARE_OF_BEST if mechanism.name == _BEST else 1 / (len(chosen) - number + 1)
-        limit = max(share * left, _QUICK_SECONDS)
+        limit = max(share * left, QUICK_SECONDS)
         if mechanisms is None and number > 0 and seconds > limit:
             reason = f"about {seconds:.3g} s are expected"
             if not can_win:

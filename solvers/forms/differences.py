@@ -49,7 +49,7 @@ from workloads import from_matrix
 from workloads.operators import LARGEST_MATRIX_BYTES, Array, Explicit, dense
 from workloads.operators.blas import product
 
-_ALL_AT_ONCE = 9000
+ALL_AT_ONCE = 9000
 """Largest number of pairs for which no working set is chosen: those of 134 cells.
 
 With the 19 900 pairs of 200 cells, to a gap of 1e-4, prefixes take 8.5 s of CPU at once and 21 s on
@@ -134,7 +134,7 @@ class Differences(Reduction):
     @property
     def at_once(self) -> bool:
         """Whether there are few enough pairs to solve for all of them together."""
-        return self.problem.neighbours.count(self.problem.workload.d) <= _ALL_AT_ONCE
+        return self.problem.neighbours.count(self.problem.workload.d) <= ALL_AT_ONCE
 
     @cached_property
     def first_alike(self) -> NDArray[np.intp]:

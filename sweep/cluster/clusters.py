@@ -39,11 +39,11 @@ CONNECT_SECONDS, LEAST_CONNECT_SECONDS = 20.0, 5.0
 A scheduler that is up answers in milliseconds, on a loaded machine in a second or two. While a lost
 scheduler is waited for, each attempt blocks Ctrl-C's message for at most the longest wait.
 """
-_START_SECONDS = 600.0
+START_SECONDS = 600.0
 """Longest start of a cluster. Slow starts that succeed take a minute or two (a pod whose image is
 pulled, many workers on a loaded machine); jobs that wait in a queue do not count, as a batch
 cluster does not wait for them."""
-_CLOSE_SECONDS, _LATE_SECONDS = 10.0, 5.0
+CLOSE_SECONDS, LATE_SECONDS = 10.0, 5.0
 """Timeout passed to a cluster's ``close``, and extra seconds before any late call is abandoned.
 
 Workers in the middle of a solve are killed by Dask after 4 s; the command itself may take 20 s to
@@ -77,13 +77,13 @@ class _Client(distributed.Client):
         """Connect to the scheduler, or stop the event loop."""
         try:
             distributed.Client.start(
-                self, callback_timeout=options["timeout"] + _LATE_SECONDS, **options
+                self, callback_timeout=options["timeout"] + LATE_SECONDS, **options
             )
         except BaseException:
             self._loop_runner.stop()
             raise
 
-    def close(self, timeout: float = _LATE_SECONDS) -> None:
+    def close(self, timeout: float = LATE_SECONDS) -> None:
         """Close the connection, if it is still open, and stop the event loop."""
         try:
             distributed.Client.close(self, timeout)
@@ -140,7 +140,7 @@ def connected(spec: ClusterSpec) -> Iterator[distributed.Client]:
             if spec.adapt is not None:
                 cluster.adapt(minimum=spec.adapt.minimum, maximum=spec.adapt.maximum)
             connect = partial(_Client, cluster or address, timeout=seconds, set_as_default=False)
-            client = signals.without_interrupts(connect, seconds + 2 * _LATE_SECONDS)
+            client = signals.without_interrupts(connect, seconds + 2 * LATE_SECONDS)
         try:
             yield client
         finally:
@@ -204,13 +204,13 @@ def _start(spec: ClusterSpec, stack: ExitStack) -> Any:
         kwargs = _complete_arguments(spec, make)
         start = partial(make, *spec.args, **kwargs)
         try:
-            cluster = signals.without_interrupts(start, _START_SECONDS)
+            cluster = signals.without_interrupts(start, START_SECONDS)
         except (
             RuntimeError
         ):  # perhaps a worker was killed, which Dask does not survive at the start
             if make is not distributed.LocalCluster:
                 raise
-            cluster = signals.without_interrupts(start, _START_SECONDS)
+            cluster = signals.without_interrupts(start, START_SECONDS)
         _ = cluster.scheduler_address  # an error if this is not a cluster
         stack.callback(_close, cluster)
         check_interrupts()
@@ -272,9 +272,9 @@ def _close(cluster: Any) -> None:
         worker: worker.process for worker in workers if isinstance(worker, distributed.Nanny)
     }
     try:
-        close = partial(cluster.close, timeout=_CLOSE_SECONDS)
+        close = partial(cluster.close, timeout=CLOSE_SECONDS)
         with suppress(AssertionError):  # Dask asserts a status that a batch job never has
-            signals.without_interrupts(close, _CLOSE_SECONDS + _LATE_SECONDS)
+            signals.without_interrupts(close, CLOSE_SECONDS + LATE_SECONDS)
     except (Exception, SystemExit) as error:
         if not nannies:  # their processes are killed below
             left = f"{type(cluster).__name__} may have left workers behind; check for them"
@@ -289,7 +289,7 @@ def _close(cluster: Any) -> None:
             for child in multiprocessing.active_children():
                 if child.pid in unclosed:
                     child.kill()
-                    child.join(_CLOSE_SECONDS)
+                    child.join(CLOSE_SECONDS)
             for value in vars(cluster).values():
                 if isinstance(value, tempfile._TemporaryFileWrapper):
                     value.close()  # a key of dask-jobqueue, whose file would outlive the process

@@ -18,18 +18,18 @@ from sweep.cluster.specification import ClusterSpec
 from sweep.errors import ClusterError, NoWorkersError, SchedulerLostError, first_line
 from sweep.events import ClusterReady, Listener, Warned, WorkerLeft, WorkersMissing
 
-_LOOK_SECONDS = 1.0
+LOOK_SECONDS = 1.0
 """Seconds between two checks of the workers, each a request to the scheduler of a few ms."""
-_ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 5.0
 """Seconds after which a scheduler that is busy is taken not to answer; the driver waits so long."""
 _REPORT_AFTER_SECONDS = 5.0
 """A shorter gap without workers is not reported: a nanny starts a new worker in 2 to 4 s."""
-_ASK_AGAIN_SECONDS = 30.0
+ASK_AGAIN_SECONDS = 30.0
 """Seconds between two questions to the batch system, which administrators want to be rare."""
 _GONE_SECONDS = 17.0
 """Seconds after which a missing worker is considered dead; Dask waits 15 s for its return."""
 
-_QUEUE_SECONDS = 10.0
+QUEUE_SECONDS = 10.0
 """Seconds after which ``squeue`` is taken not to answer, so that it delays no replacement."""
 _SQUEUE = ("squeue", "--me", "--noheader", "--format=%i")
 
@@ -100,7 +100,7 @@ class Workforce:
         now = time.monotonic()
         if now < self._next_look:
             return False
-        self._next_look = now + _LOOK_SECONDS
+        self._next_look = now + LOOK_SECONDS
         if self._held and (self._request is None or self._request.done()):
             loop = self._cluster.loop.asyncio_loop
             self._request = asyncio.run_coroutine_threadsafe(self.replace(now), loop)
@@ -108,7 +108,7 @@ class Workforce:
         with suppress(Exception):
             # Dask's client often replaces `scheduler_info` with information that lacks workers
             ask = self.client.scheduler.identity
-            scheduler = self.client.sync(ask, n_workers=-1, callback_timeout=_ANSWER_SECONDS)
+            scheduler = self.client.sync(ask, n_workers=-1, callback_timeout=ANSWER_SECONDS)
             answered, self.workers = True, dict(scheduler["workers"])
         for worker in sorted(before.keys() - self.workers) if answered else ():
             self._listen(WorkerLeft(worker, len(self.workers)))
@@ -146,7 +146,7 @@ class Workforce:
         arguments = {"address": worker, "expected": True, "stimulus_id": "sweep-refused"}
         with suppress(Exception):  # if the scheduler does not answer, the worker is refused again
             leave = self.client.scheduler.unregister
-            self.client.sync(leave, **arguments, callback_timeout=_ANSWER_SECONDS)
+            self.client.sync(leave, **arguments, callback_timeout=ANSWER_SECONDS)
         if message != self._refused:
             self._refused = message
             self._listen(Warned(f"worker {worker} is closed, its cells go to others: {message}"))
@@ -180,7 +180,7 @@ class Workforce:
                 with suppress(ClusterError):
                     self.client = self._stack.enter_context(clusters.connected(self._spec))
                     return
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(LOOK_SECONDS)
         raise SchedulerLostError(
             f"scheduler {address} was lost {time.monotonic() - began:.0f} s ago and is not back; "
             "what was done is in the store and the rest is pending: the same command continues, "
@@ -222,7 +222,7 @@ class Workforce:
         # now and then, jobs that never had workers: gone from the queue, or refused by it
         unstarted = []
         if now >= self._next_retry:
-            self._next_retry = now + _ASK_AGAIN_SECONDS
+            self._next_retry = now + ASK_AGAIN_SECONDS
             ended += await self._find_unlisted()
             unstarted = [job for job in cluster.workers.values() if job.status is Status.created]
         # close them, so that the cluster finds them missing and starts them anew
@@ -244,7 +244,7 @@ class Workforce:
         """Jobs without workers that Slurm no longer lists; empty if Slurm does not answer."""
         if getattr(getattr(self._cluster, "job_cls", None), "config_name", None) != "slurm":
             return []
-        ask = partial(subprocess.check_output, _SQUEUE, text=True, timeout=_QUEUE_SECONDS)
+        ask = partial(subprocess.check_output, _SQUEUE, text=True, timeout=QUEUE_SECONDS)
         try:
             answer = await asyncio.to_thread(ask, stderr=subprocess.DEVNULL)
         except (OSError, subprocess.SubprocessError):

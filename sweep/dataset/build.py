@@ -21,7 +21,7 @@ from sweep.store.keys import Column, Rows
 from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
-_AT_ONCE_BYTES = 2**22
+AT_ONCE_BYTES = 2**22
 """Largest array, in bytes, that is computed in one piece; larger ones are computed in chunks.
 
 The errors of a million cells would take 800 MB in one piece, more than all else in the run.
@@ -181,7 +181,7 @@ def _laid_out(cells: Rows, values: Values, fill: Column, more: tuple[int, ...]) 
         return laid
 
     shape = (*cells.shape, *more)
-    if math.prod(shape) * fill.itemsize <= _AT_ONCE_BYTES:
+    if math.prod(shape) * fill.itemsize <= AT_ONCE_BYTES:
         return part(cells)
     import dask.array as da
 
@@ -192,5 +192,5 @@ def _laid_out(cells: Rows, values: Values, fill: Column, more: tuple[int, ...]) 
         return part(cells[tuple(slice(*end) for end in ends)])
 
     split = ("auto",) * cells.ndim + (-1,) * len(more)
-    chunks = untyped.core.normalize_chunks(split, shape, limit=_AT_ONCE_BYTES, dtype=fill.dtype)
+    chunks = untyped.core.normalize_chunks(split, shape, limit=AT_ONCE_BYTES, dtype=fill.dtype)
     return untyped.map_blocks(block, chunks=chunks, dtype=fill.dtype, meta=np.empty(0, fill.dtype))

@@ -144,7 +144,7 @@ def _check_cells(grids: Sequence[Grid]) -> None:
         checked.add(problem)
 
 
-_LONGEST_CALL_SECONDS = 20.0
+LONGEST_CALL_SECONDS = 20.0
 
 
 def build_workload(spec: Spec) -> Workload | QueryGraph | None:
@@ -174,11 +174,11 @@ def build_workload(spec: Spec) -> Workload | QueryGraph | None:
 
     threading.Thread(target=make, daemon=True).start()
     try:
-        return made.result(_LONGEST_CALL_SECONDS)
+        return made.result(LONGEST_CALL_SECONDS)
     except TimeoutError:
         warnings.warn(
             f"workload {spec.name!r} with {spec.params} was not made within "
-            f"{_LONGEST_CALL_SECONDS:g} s: it is neither checked nor estimated before it runs",
+            f"{LONGEST_CALL_SECONDS:g} s: it is neither checked nor estimated before it runs",
             stacklevel=2,
         )
         return None

@@ -38,7 +38,7 @@ MOST_ALIKE = 20
 A mistake in a function fails every cell; one that merely refuses the largest cells, which come
 first, is not stopped by a handful of them.
 """
-_MOST_REPEATS = 20
+MOST_REPEATS = 20
 """Largest number of times that a task is sent again if it is lost without killing a worker.
 
 Schedulers and batch jobs that end at their walltime lose a long task a few times; a task that no
@@ -53,7 +53,7 @@ _ANSWER_SECONDS = 5.0
 The one thread that fetches outcomes waits meanwhile; a task that is given up too early is sent
 again, and finds its records in the journal.
 """
-_SETTLED_SECONDS = 2.0
+SETTLED_SECONDS = 2.0
 """Least age, in seconds, of a worker on which a suspect is tried.
 
 A suspect is a task that may have killed its worker. Dask does not replace a worker that dies before
@@ -187,7 +187,7 @@ class Dispatch:
         # a suspect is tried only where nothing else runs that its death would take along
         trials = {flight.where[0] for _, flight in flights if flight.alone}
         self._seen = {worker: self._seen.get(worker, now) for worker in workers}
-        settled = [worker for worker in workers if now - self._seen[worker] >= _SETTLED_SECONDS]
+        settled = [worker for worker in workers if now - self._seen[worker] >= SETTLED_SECONDS]
         for worker in settled if len(flights) == len(trials) else ():
             if self._suspects and worker not in trials:
                 task = self._suspects.popleft()
@@ -205,7 +205,7 @@ class Dispatch:
             self._workforce.refuse(end.worker, end.message)
         if end.deaths and task.deaths >= MAX_WORKER_DEATHS:
             self._give_up(task, _WORKER_DIED)
-        elif not end.deaths and len(task.earlier) >= _MOST_REPEATS:
+        elif not end.deaths and len(task.earlier) >= MOST_REPEATS:
             self._give_up(task, f"no worker did it: {end.message}; run again to continue")
         elif end.deaths or flight.alone:
             self._suspects += task.alone()

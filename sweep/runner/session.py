@@ -35,7 +35,7 @@ from sweep.store.records import TROUBLED, CellRecord, Record, Status
 if TYPE_CHECKING:
     from sweep.worker.perform import TaskOutcome
 
-_FLUSH_SECONDS = 2.0
+FLUSH_SECONDS = 2.0
 """Least number of seconds between two datasets."""
 _FLUSH_SHARE = 100.0
 """Least ratio of the time between two datasets to the time that writing one takes."""
@@ -76,7 +76,7 @@ class Session:
         self.unwritten: DatasetError | None = None
         self.run, self.begun = "", False
         self._published: str | None = None
-        self._next_dataset = self.began + _FLUSH_SECONDS
+        self._next_dataset = self.began + FLUSH_SECONDS
         self._reported_apart = False
         self.troubled = set[str]()
 
@@ -253,7 +253,7 @@ class Session:
         self._published, self.unwritten = state, None
         seconds = time.perf_counter() - started
         # the driver spends at most a hundredth of its time on datasets
-        self._next_dataset = time.monotonic() + max(_FLUSH_SECONDS, _FLUSH_SHARE * seconds)
+        self._next_dataset = time.monotonic() + max(FLUSH_SECONDS, _FLUSH_SHARE * seconds)
         self.emit(events.DatasetWritten(str(path), seconds))
 
 

@@ -34,7 +34,7 @@ _REPORTED = "reported "
 """Prefix of the names of the columns that contain numbers reported by solutions."""
 _FACTS = ("_texts", "bounds", "bound_codes", "bound_errors")
 _COST = "squared_privacy_cost"
-_MOST_FRESH = 2**13
+MOST_FRESH = 2**13
 """Most records that wait as objects, of about 1 kB each.
 
 With 256 adding is a quarter slower; 65 536 are no faster and take 60 MB.
@@ -112,7 +112,7 @@ class Ledger:
                     if record.status is Status.OK:
                         self.bound_errors.pop(record.problem, None)
                 self._fresh.append(record)
-                if len(self._fresh) > _MOST_FRESH:
+                if len(self._fresh) > MOST_FRESH:
                     self._settle()
             elif isinstance(record, ForgottenRecord):
                 self._fresh.append(CellRecord(record.cell, "", "", Status.ABSENT))

@@ -291,7 +291,7 @@ class ObjectPath(PurePosixPath):
 
 Location = DiskPath | ObjectPath
 
-_RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
+RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
 _CREDENTIALS = {"AWS_PROFILE", "AWS_ACCESS_KEY_ID"}
 _ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/]|$)")
 _OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
@@ -421,7 +421,7 @@ def _client(address: str) -> "ObjectStore":
 
             more = {"credential_provider": Boto3CredentialProvider()}
         connect: Any = store.from_url
-        client: ObjectStore = connect(address, retry_config=_RETRIES, **more)
+        client: ObjectStore = connect(address, retry_config=RETRIES, **more)
         return client
     except Exception as error:  # boto3 raises many types of errors, and a package may be missing
         raise StoreError(

@@ -15,7 +15,7 @@ from sweep.store.folder import WorkerStore
 if TYPE_CHECKING:
     from distributed import Client
 
-_ANSWER_SECONDS = 10.0
+ANSWER_SECONDS = 10.0
 """Seconds for all workers to import the project and the user's modules and to answer.
 
 Imports from a shared disk take seconds; a worker that needs longer is checked with its first task.
@@ -53,7 +53,7 @@ def check_workers(
     sent = set[str]()
     while True:
         try:
-            replies = client.sync(ask, callback_timeout=_ANSWER_SECONDS)
+            replies = client.sync(ask, callback_timeout=ANSWER_SECONDS)
         except OSError:  # no answer in time, or the scheduler is lost
             return
         answers = sorted(replies.items())  # a worker without differences returns an empty text

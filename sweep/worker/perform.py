@@ -35,7 +35,7 @@ from sweep.worker.solve import Built, Facts, build, solve_and_record
 _dumps: Any = protocol.pickle.dumps
 _MOST_WORKLOADS = 16
 """Most workloads that a worker keeps; tasks are sorted by workload, so that few are used again."""
-_MOST_WORKLOAD_BYTES = 2**28
+MOST_WORKLOAD_BYTES = 2**28
 """Bytes of matrices that a worker keeps, as many as Python itself uses; one may be larger."""
 _DOUBLE = 8
 
@@ -192,7 +192,7 @@ def get_workload(key: str, spec: Spec) -> Built | Facts:
         if key in _workloads:
             _workloads.move_to_end(key)
             return _workloads[key]
-        while sum(map(_count_bytes, _workloads.values())) >= _MOST_WORKLOAD_BYTES:
+        while sum(map(_count_bytes, _workloads.values())) >= MOST_WORKLOAD_BYTES:
             _workloads.popitem(last=False)
     workload = build(spec)
     if not isinstance(workload, Facts):  # an error is not kept for other tasks
@@ -207,7 +207,7 @@ def _count_bytes(workload: Built) -> float:
     The cache thus holds at most `_MOST_WORKLOADS` workloads.
     """
     size = workload.m * workload.d * _DOUBLE if isinstance(workload, workloads.Workload) else 0
-    return max(size, _MOST_WORKLOAD_BYTES / _MOST_WORKLOADS)
+    return max(size, MOST_WORKLOAD_BYTES / _MOST_WORKLOADS)
 
 
 class Recording:

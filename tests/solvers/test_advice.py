@@ -90,8 +90,8 @@ def test_what_is_free_is_named_with_its_error(asked):
 
 def test_only_what_can_win_is_tried_when_ten_seconds_are_over(asked, monkeypatch):
     """The pure mechanisms can; all others are named, with the way to try them."""
-    monkeypatch.setattr("solvers.advice._ALL_TRIED_SECONDS", 0.0)
-    monkeypatch.setattr("solvers.advice._QUICK_SECONDS", 0.0)
+    monkeypatch.setattr("solvers.advice.ALL_TRIED_SECONDS", 0.0)
+    monkeypatch.setattr("solvers.advice.QUICK_SECONDS", 0.0)
     steps = []
     found = advise(asked, delta=1e-6, progress=steps.append)
     assert re.fullmatch(r"optimal \(1 of \d+, at most 54 s\)", steps[0])

@@ -114,7 +114,7 @@ def test_a_working_set_of_pairs_is_as_good_as_all(relation, pairs, monkeypatch):
     matrix = np.tri(20)
     whole = solvers.solve("optimal", matrix, neighbours=relation)
     assert whole.notes["pairs"] == pairs
-    monkeypatch.setattr("solvers.forms.differences._ALL_AT_ONCE", 10)
+    monkeypatch.setattr("solvers.forms.differences.ALL_AT_ONCE", 10)
     some = solvers.solve("optimal", matrix, neighbours=relation)
     assert some.converged
     assert 1 < some.notes["rounds"] <= 8  # 11 if only each cell's farthest partner is added

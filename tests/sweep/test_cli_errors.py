@@ -93,7 +93,7 @@ def none_is_left():
 @pytest.mark.usefixtures("no_children")
 @pytest.mark.parametrize("seconds", [0.01, 1.0])
 def test_no_worker_is_left_when_its_cluster_does_not_close_in_time(monkeypatch, seconds):
-    monkeypatch.setattr(clusters, "_CLOSE_SECONDS", seconds)
+    monkeypatch.setattr(clusters, "CLOSE_SECONDS", seconds)
     with clusters.connected(local(n_workers=2)) as client:
         client.wait_for_workers(2)
         working = client.submit(time.sleep, 600)

@@ -22,7 +22,7 @@ from sweep.store.records import Status
 
 
 def test_a_dataset_that_can_be_written_later_in_the_run_is(client, small, tmp_path, monkeypatch):
-    monkeypatch.setattr("sweep.runner.session._FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr("sweep.runner.session.FLUSH_SECONDS", 0.0)
     heard, obstacle = [], create(tmp_path / "s", "small").path / ".results"
     obstacle.touch()
 

@@ -74,7 +74,7 @@ def test_two_valued_entries(name, params, shape, values, probability):
 @pytest.mark.parametrize("name", ["random", "wdiscrete", "wrelated"])
 def test_a_large_random_matrix_is_drawn_when_it_is_needed_and_is_the_same(name, monkeypatch):
     at_once = make(name, d=40, m=30, seed=3)
-    monkeypatch.setattr(random_queries, "_SMALL_ENTRIES", 0)
+    monkeypatch.setattr(random_queries, "SMALL_ENTRIES", 0)
     later = make(name, d=40, m=30, seed=3)
     assert "array" not in vars(later.operator)
     assert (later.shape, later.operator.form_work) == ((30, 40), at_once.operator.form_work)

@@ -16,7 +16,7 @@ from workloads.operators import Array, Drawn, Explicit, Marginals, refuse_above_
 from workloads.parameters import LARGEST_SIZE, Bounds, Probability, Seed, Size, check_size
 from workloads.workload import Workload
 
-_SMALL_ENTRIES = 2**18
+SMALL_ENTRIES = 2**18
 """Largest number of entries of a matrix that is drawn at once instead of when first needed."""
 
 
@@ -37,7 +37,7 @@ def two_valued(
 
 def drawn(name: str, shape: tuple[int, int], draw: Callable[[], Array]) -> Workload:
     """A workload with the matrix that ``draw`` returns; a large one is drawn when first needed."""
-    if shape[0] * shape[1] <= _SMALL_ENTRIES:
+    if shape[0] * shape[1] <= SMALL_ENTRIES:
         return from_matrix(draw(), name)
     return Workload(name, Drawn(*shape, partial(_checked, name, draw)))
 

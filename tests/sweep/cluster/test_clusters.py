@@ -151,8 +151,8 @@ def test_a_class_cannot_end_the_command(error, said):
     [(SystemExit(3), 300.0, "SystemExit: 3"), (None, 0.1, "it has not ended within 0.2 s")],
 )
 def test_a_cluster_that_does_not_close_is_reported_and_abandoned(monkeypatch, error, late, said):
-    monkeypatch.setattr(clusters, "_CLOSE_SECONDS", 0.1)
-    monkeypatch.setattr(clusters, "_LATE_SECONDS", late)
+    monkeypatch.setattr(clusters, "CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(clusters, "LATE_SECONDS", late)
     left = threading.Event()
     with (
         pytest.warns(UserWarning, match=f"may have left workers behind; check for them: {said}"),
@@ -175,7 +175,7 @@ def test_a_cluster_that_does_not_close_is_reported_and_abandoned(monkeypatch, er
 def test_a_scheduler_that_does_not_answer_is_left_when_patience_is_over(address, monkeypatch):
     monkeypatch.setattr(clusters, "CONNECT_SECONDS", 3600.0)
     monkeypatch.setattr(clusters, "LEAST_CONNECT_SECONDS", 0.5)
-    monkeypatch.setattr(clusters, "_LATE_SECONDS", 0.1)
+    monkeypatch.setattr(clusters, "LATE_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = address.format(mute=mute.getsockname()[1])
         refused(specification.ClusterSpec(address=address, patience=1.0), "cannot be reached")
@@ -242,7 +242,7 @@ def test_without_a_cluster_file_the_hint_is_not_to_check_it(killed_at_start):
 
 
 def test_a_cluster_that_does_not_start_in_time_is_a_sentence(monkeypatch):
-    monkeypatch.setattr(clusters, "_START_SECONDS", 0.1)
+    monkeypatch.setattr(clusters, "START_SECONDS", 0.1)
     left = threading.Event()
     refused(bad("start", None, lambda: left.wait(600)), "cannot be started: it has not ended")
     left.set()

@@ -108,7 +108,7 @@ def test_a_batch_job_reads_the_key_from_files_that_only_the_user_can_read(tmp_pa
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "scancel").symlink_to("/bin/true")
-    monkeypatch.setattr(clusters, "_CLOSE_SECONDS", 300.0)
+    monkeypatch.setattr(clusters, "CLOSE_SECONDS", 300.0)
     kwargs = {"cores": 1, "memory": "1GB", "n_workers": 1, "interface": "lo"}
     kwargs["job_script_prologue"] = ["module load python"]
     spec = specification.ClusterSpec.model_validate(

@@ -125,7 +125,7 @@ def test_a_run_waits_for_a_lost_scheduler_with_patience(monkeypatch):
 
 
 def test_the_command_ends_with_one_sentence_and_exit_code_1(here, command, monkeypatch):
-    monkeypatch.setattr(workforce, "_ANSWER_SECONDS", 300.0)
+    monkeypatch.setattr(workforce, "ANSWER_SECONDS", 300.0)
     monkeypatch.setattr(clusters, "LEAST_CONNECT_SECONDS", clusters.CONNECT_SECONDS)
     (here / "x.yaml").write_text(SMALL)
     with LocalCluster(**{**specification.LOCAL.kwargs, "n_workers": 0}) as empty:
@@ -193,7 +193,7 @@ def test_jobs_that_are_refused_end_the_run_in_the_batch_systems_words(
     kwargs = {"cores": 1, "memory": "1GB", "interface": "lo"}
     named = {"module": "dask_jobqueue", "class": "SLURMCluster", "kwargs": kwargs, **size}
     spec = specification.ClusterSpec.model_validate(named)
-    monkeypatch.setattr(workforce, "_ASK_AGAIN_SECONDS", 1.0)
+    monkeypatch.setattr(workforce, "ASK_AGAIN_SECONDS", 1.0)
     ahead = [0.0]
     monkeypatch.setattr(
         workforce, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + ahead[0])
@@ -268,7 +268,7 @@ def test_an_ended_job_is_started_again_and_then_has_time_to_come(dask_drops_it):
 
 @pytest.mark.parametrize("lines", ["exit 1", "exec sleep 600", None])
 def test_a_queue_that_does_not_answer_says_nothing_of_any_job(squeue, tmp_path, monkeypatch, lines):
-    monkeypatch.setattr(workforce, "_QUEUE_SECONDS", 0.1)
+    monkeypatch.setattr(workforce, "QUEUE_SECONDS", 0.1)
     if lines is None:
         monkeypatch.setenv("PATH", str(tmp_path / "none"))
     else:

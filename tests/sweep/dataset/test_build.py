@@ -207,7 +207,7 @@ def test_every_variable_says_what_it_is(cells):
 def test_a_dataset_is_the_same_whether_it_is_written_at_once_or_in_parts(cells, monkeypatch, size):
     records = [ok(one, 1.0, 1.0, host=f"host of {d}") for (_, d), one in list(cells.items())[:-1]]
     at_once = derived(grid(*cells.values()), *records)
-    monkeypatch.setattr(build, "_AT_ONCE_BYTES", size)
+    monkeypatch.setattr(build, "AT_ONCE_BYTES", size)
     in_parts = derived(grid(*cells.values()), *records)
     assert len(in_parts["error"].chunks[0] + in_parts["error"].chunks[2]) > 2
     written = reading.read(build.files(in_parts))

@@ -209,7 +209,7 @@ blocks:
 
 @pytest.mark.slow
 def test_a_workload_function_that_never_ends_is_a_timeout_alone(client, tmp_path, monkeypatch):
-    monkeypatch.setattr(expansion, "_LONGEST_CALL_SECONDS", 0.5)
+    monkeypatch.setattr(expansion, "LONGEST_CALL_SECONDS", 0.5)
     experiment = parse_experiment(ENDLESS, "x.yaml")
     with (
         injected(client, tmp_path, grace_s=3.0),

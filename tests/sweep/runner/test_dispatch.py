@@ -53,7 +53,7 @@ class Client:
 @pytest.fixture
 def dispatched(tmp_path, monkeypatch):
     """A dispatch with a fake client, and the tasks that it settles and refuses."""
-    monkeypatch.setattr(dispatch, "_SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(dispatch, "SETTLED_SECONDS", 0.0)
     place = folder.create(tmp_path / "s", "small")
     settled, refused = [], []
 
@@ -98,10 +98,10 @@ def test_each_solve_has_a_worker_of_its_own_and_all_workers_have_one(dispatched)
 
 
 def test_suspects_wait_for_the_other_tasks_and_for_workers_to_settle(dispatched, monkeypatch):
-    monkeypatch.setattr(dispatch, "_SETTLED_SECONDS", 600.0)
+    monkeypatch.setattr(dispatch, "SETTLED_SECONDS", 600.0)
     dispatched._suspects += task("one", "a").alone()
     assert look(dispatched, ["new"]) == []
-    monkeypatch.setattr(dispatch, "_SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(dispatch, "SETTLED_SECONDS", 0.0)
     dispatched._in_flight.submit(task("other", "b"))
     assert look(dispatched, ["new"]) == []
     end(dispatched, "b", TaskOutcome("b", (), written=True))
@@ -157,7 +157,7 @@ def test_a_result_that_was_recorded_before_its_worker_died_counts(dispatched):
 def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
     dispatched, monkeypatch, how, said
 ):
-    monkeypatch.setattr(dispatch, "_MOST_REPEATS", 3)
+    monkeypatch.setattr(dispatch, "MOST_REPEATS", 3)
     sent = task("one", "a")
     dispatched._in_flight.submit(sent)
     while not dispatched.settled:

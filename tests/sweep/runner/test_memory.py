@@ -93,7 +93,7 @@ def name_of(dask_worker):
 
 @pytest.mark.slow
 def test_other_workers_try_once_those_with_enough_memory_are_gone(monkeypatch):
-    monkeypatch.setattr(workforce, "_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(workforce, "LOOK_SECONDS", 0.2)
     with two_workers() as client:
         addresses = {name: address for address, name in client.run(name_of).items()}
         retire = iter([lambda: client.retire_workers([addresses["large"]])])

@@ -141,7 +141,7 @@ def test_a_run_whose_store_was_taken_over_ends(client, small, tmp_path, monkeypa
 
         yield check
 
-    monkeypatch.setattr("sweep.runner.session._FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr("sweep.runner.session.FLUSH_SECONDS", 0.0)
 
     def take_over(event):
         if isinstance(event, ClusterReady):

@@ -256,7 +256,7 @@ def test_addresses_are_distinguished_from_folders(tmp_path):
 
 def test_a_server_that_does_not_answer_is_one_sentence(server, monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    monkeypatch.setattr("sweep.store.paths._RETRIES", {"max_retries": 0})
+    monkeypatch.setattr("sweep.store.paths.RETRIES", {"max_retries": 0})
     with pytest.raises(StoreError, match=r"store\.json' cannot be read \(Generic S3"):
         sweep.open("s3://elsewhere/x")
 
@@ -289,7 +289,7 @@ def test_a_missing_extra_is_one_sentence(refusal, monkeypatch):
 def test_an_environment_without_credentials_is_one_sentence(refusal, monkeypatch):
     for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_"))]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(paths, "_RETRIES", {"max_retries": 0})
+    monkeypatch.setattr(paths, "RETRIES", {"max_retries": 0})
     paths._client.cache_clear()
     assert "169.254.169.254" in refusal("status", "s3://elsewhere/x")
     assert "Account must be specified" in refusal("status", "az://elsewhere/x")

@@ -46,7 +46,7 @@ def test_the_last_few_are_kept(builds):
 
 
 def test_large_ones_are_dropped_before_the_next_is_built(builds, monkeypatch):
-    monkeypatch.setattr(module, "_MOST_WORKLOAD_BYTES", 100)
+    monkeypatch.setattr(module, "MOST_WORKLOAD_BYTES", 100)
     module.get_workload("large", PREFIX)
     module.get_workload("small", Spec("prefix", {"d": 2}))
     assert [*module._workloads] == ["small"]
