@@ -67,8 +67,7 @@ NewStore = Annotated[Text, Option("--store", metavar="STORE")]
 Cluster = Annotated[Path | None, Option(metavar="FILE")]
 Patience = Annotated[float | None, Option(metavar="SECONDS", min=0.0)]
 Settings = Annotated[
-    list[str] | None,
-    Option("--set", metavar="KEY=VALUE", autocompletion=complete.settings),
+    list[str] | None, Option("--set", metavar="KEY=VALUE", autocompletion=complete.settings)
 ]
 AllowCode = Annotated[bool, Option("--allow-code")]
 AllowMixed = Annotated[bool, Option("--allow-mixed")]

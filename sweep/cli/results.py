@@ -199,13 +199,12 @@ def _parse_size(size: str) -> tuple[float, float]:
     except ValueError:
         width = height = 0.0
     if not (0 < width <= 100 and 0 < height <= 100):
-        raise SweepError(f"--size {size!r}: expected WIDTHxHEIGHT in inches, as in 3.4x2.4")
+        raise SweepError(f"--size is {size!r}; expected WIDTHxHEIGHT in inches, as in 3.4x2.4")
     return width, height
 
 
 def report(
-    store: Store,
-    output: Annotated[Path | None, Option(metavar="FILE.html")] = None,
+    store: Store, output: Annotated[Path | None, Option(metavar="FILE.html")] = None
 ) -> None:
     """Write one HTML page with everything about a store.
 
@@ -308,8 +307,7 @@ def advise(
 
 def scorecard(
     experiments: Annotated[
-        list[str] | None,
-        Argument(metavar="EXPERIMENT", autocompletion=complete.experiments),
+        list[str] | None, Argument(metavar="EXPERIMENT", autocompletion=complete.experiments)
     ] = None,
     stores: Annotated[Path | None, Option(metavar="DIR")] = None,
     quick: Annotated[bool, Option("--quick")] = False,

@@ -140,9 +140,7 @@ def merge(
 
 
 def forget(
-    store: Store,
-    where: Where = None,
-    hidden: Annotated[bool, Option("--hidden")] = False,
+    store: Store, where: Where = None, hidden: Annotated[bool, Option("--hidden")] = False
 ) -> None:
     """Drop all records of some cells.
 
@@ -165,9 +163,7 @@ def forget(
     typer.echo("1 cell is forgotten" if cells == 1 else f"{cells:,} cells are forgotten")
 
 
-def compact(
-    store: Store,
-) -> None:
+def compact(store: Store) -> None:
     """Join all journal segments of a store into one.
 
     A single segment is faster to read and to copy.
@@ -181,10 +177,7 @@ def compact(
     typer.echo(joined if segments > 1 else "the journal has no segments to join")
 
 
-def pack(
-    store: Store,
-    file: Annotated[Path, Argument(metavar="FILE")],
-) -> None:
+def pack(store: Store, file: Annotated[Path, Argument(metavar="FILE")]) -> None:
     """Write a store into one file to send or archive.
 
     'tar xf' unpacks it.

@@ -95,9 +95,7 @@ def numeric(data: xr.Dataset) -> list[str]:
 def check_variable(data: xr.Dataset, variable: str) -> None:
     """Raise SweepError unless the variable exists and is numeric."""
     if variable not in (known := numeric(data)):
-        raise SweepError(
-            f"there is no variable {variable!r} of numbers; {nearest(variable, known)}"
-        )
+        raise SweepError(f"there is no numeric variable {variable!r}; {nearest(variable, known)}")
 
 
 def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:

@@ -62,11 +62,7 @@ def read(files: Mapping[str, bytes], without: Collection[str] = ()) -> Results:
     """Read a dataset from its zarr files into memory, without the variables ``without``."""
     store: Any = zarr.storage.MemoryStore({name: Buffer.from_bytes(files[name]) for name in files})
     with xr.open_datatree(
-        store,
-        engine="zarr",
-        zarr_format=2,
-        chunks=None,
-        drop_variables=list(without),
+        store, engine="zarr", zarr_format=2, chunks=None, drop_variables=list(without)
     ) as tree:
         return tree.load() if tree.children else tree.to_dataset().load()
 

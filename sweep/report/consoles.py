@@ -20,8 +20,12 @@ TABLE: Mapping[str, Any] = {
 }
 """Options of `rich.table.Table` for tables of numbers."""
 _PIPE_WIDTH = 160
+"""Width of output that goes to no terminal, in characters: twice the common 80, since nothing there
+limits a line, and a table that is split is harder to read by programs."""
 _NARROWEST = 40
+"""Least width of a console, in characters; in less, headings would be broken letter by letter."""
 _LONGEST_SENTENCE = 4000
+"""An error has at most so many characters, two screens; a user's exception may contain a matrix."""
 
 
 class Terminal(Console):

@@ -7,7 +7,7 @@ import textwrap
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import chain, count
 from pathlib import Path
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-    from matplotlib.legend import Legend
     from matplotlib.lines import Line2D
-    from matplotlib.text import Text
 
 Numbers = Sequence[float] | NDArray[np.float64]
 
@@ -63,27 +61,28 @@ _MECHANISMS = (
 
 The first eight, which are often drawn together, have the colours that differ most."""
 _MOST = {"panels": 12, "lines": 20}
-"""Largest numbers of panels and of lines in a picture."""
+"""Largest numbers of panels and of lines in a picture. Four rows of three panels fill a page, and
+among more lines a reader does not find the one that an entry of the legend means."""
 _MANY_POINTS = 30
-"""Lines with more points than this are drawn without markers."""
+"""Lines with more points than this have no markers, which would cover the line: 30 markers of 4.5
+points take half of a panel's width of 3.6 inches."""
 _FEW_VALUES = 16
-"""A logarithmic axis with at most this many values has its ticks at the values."""
+"""A logarithmic axis with at most this many values has its ticks at the values; with more, labels
+would touch, and most would be left out."""
 _APART = 5.0
 """Least distance between the labels of two ticks, in pixels of 1/100 inch."""
-_TURN = 30.0
-"""The angle, in degrees, by which names below a horizontal axis are turned if they would touch."""
 _SAME = 1e-12
-"""Replicates whose relative difference is at most this are drawn without a range."""
+"""Replicates whose relative difference is at most this are drawn without a range: they differ by
+rounding, and a range would be thinner than the line."""
 _ONE_DECADE = 30
-"""A logarithmic axis has ticks only at powers of ten if the ratio of its ends is at least this."""
-_LEGEND_SHARE = 0.35
-"""A legend that takes more of the figure's width than this stands below the panels."""
+"""A logarithmic axis has ticks only at powers of ten if the ratio of its ends is at least this; a
+shorter one might contain a single power of ten, from which no scale can be read."""
 _LEGEND_CHARACTERS = 26
 """Entries of a legend wrap after this many characters: two columns then fit into 3.4 inches."""
 _LEAST_HEIGHT = 0.7
 """Least height that panels, with title and labels, need, in inches; with less, none would show."""
 _MOST_COLUMNS = 6
-"""Largest number of columns of a legend below the panels."""
+"""Largest number of columns of a legend; more would be read like lines of a text."""
 _MARGIN = 0.06
 """Space around the notes and the legend, in inches."""
 
@@ -274,6 +273,9 @@ def draw(
     SweepError
         If matplotlib is not installed, or there are too many panels or lines.
     """
+    variants = {line.variant for panel in panels for line in panel.lines}
+    if len(variants) > len(_DASHES):  # line styles do not tell them apart, so colours have to
+        panels = [replace(panel, lines=list(map(_as_series, panel.lines))) for panel in panels]
     lines = [line for panel in panels for line in panel.lines]
     labels = {line.label for line in lines if line.variant != PRINTED}
     for what, number in {"panels": len(panels), "lines": len(labels)}.items():
@@ -302,17 +304,16 @@ def draw(
             axes.set_axis_off()
         figure.suptitle(_wrap(title, figure.get_figwidth()), fontsize=10, x=0.01, ha="left")
         _place_legend(figure, styles.legend(lines), " ".join(notes), size)
-        figure.draw_without_rendering()  # gives axes and labels their places
-        upright = [panel.image is None and panel.ticks for panel in panels]
-        for axes, names in zip(places, upright, strict=False):
-            if names:
-                inches = axes.get_window_extent().width / figure.dpi
-                _turn_names(axes.xaxis, names, inches)
-        figure.draw_without_rendering()
-        for axes, names in zip(places, upright, strict=False):
-            for axis in [axes.yaxis] if names else [axes.xaxis, axes.yaxis]:
-                _thin_out(axis)
+        for axis in ("xaxis", "yaxis"):  # turned names leave less room for the vertical axis
+            figure.draw_without_rendering()  # gives the labels of ticks their places
+            for axes, panel in zip(places, panels, strict=False):
+                upright = axis == "xaxis" and panel.image is None
+                _separate(getattr(axes, axis), panel.ticks if upright else ())
         return Picture(name, title, facts, figure)
+
+
+def _as_series(line: Line) -> Line:
+    return replace(line, series=line.label, variant="")
 
 
 @dataclass(frozen=True)
@@ -402,15 +403,11 @@ def _draw(axes: "Axes", panel: Panel, styles: _Styles) -> None:
 
 
 def _place_legend(
-    figure: "Figure",
-    entries: "Mapping[str, Line2D]",
-    notes: str,
-    size: tuple[float, float] | None,
+    figure: "Figure", entries: "Mapping[str, Line2D]", notes: str, size: tuple[float, float] | None
 ) -> None:
-    """Write the notes below the panels, and the legend beside them or, if it is wide, below.
+    """Place the notes and the legend below the panels, which get the rest of the figure.
 
-    The panels get the rest of the figure. If no ``size`` is given, the figure becomes higher by
-    what is below the panels.
+    If no ``size`` is given, the figure becomes higher by what is below the panels.
 
     Raises
     ------
@@ -418,24 +415,17 @@ def _place_legend(
         If the notes and the legend leave no room for panels.
     """
     width, height = figure.get_size_inches()
-    text = figure.supxlabel(_wrap(notes, width), x=0.01, y=0.0, ha="left", va="bottom")
-    text.set_fontsize(7)
-    inch = 1 / figure.dpi
-    below = text.get_window_extent().height * inch + _MARGIN if notes else 0.0
-    right, anchor = 1.0, below
-    if entries:
-        legend = _add_legend(figure, entries, 1)
+    text = figure.supxlabel(_wrap(notes, width), x=0.01, y=0.0, ha="left", va="bottom", fontsize=7)
+    below = noted = text.get_window_extent().height / figure.dpi + _MARGIN if notes else 0.0
+    labels = [textwrap.fill(label, _LEGEND_CHARACTERS) for label in entries]
+    for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
+        legend = figure.legend(list(entries.values()), labels, loc="lower left", ncols=columns)
         box = legend.get_window_extent()
-        if box.width * inch <= _LEGEND_SHARE * width and box.height * inch <= height - below:
-            right -= box.width * inch / width
-            legend.set_loc("center right")
-        else:  # in as many columns as the figure is wide
-            for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
-                legend.remove()
-                legend = _add_legend(figure, entries, columns)
-                if legend.get_window_extent().width * inch <= width:
-                    break
-            below += legend.get_window_extent().height * inch + _MARGIN
+        # letters are some per cent wider in a file, which has another resolution
+        if box.width / figure.dpi <= 0.94 * width or columns == 1:
+            below += box.height / figure.dpi + _MARGIN
+            break
+        legend.remove()
     if size is None:
         height += below
         figure.set_figheight(height)
@@ -444,20 +434,10 @@ def _place_legend(
             f"a figure {height:g} inches high has no room for panels above its legend and notes, "
             f"which take {below:.2g}; give a --size of at least {width:g}x{below + 1.5:.2g}"
         )
-    if right == 1.0 and entries:
-        legend.set_bbox_to_anchor((0.0, anchor / height), figure.transFigure)
+    if entries:
+        legend.set_bbox_to_anchor((_MARGIN / width, noted / height), figure.transFigure)
     engine: Any = figure.get_layout_engine()
-    engine.set(rect=(0.0, below / height, right, 1.0 - below / height))
-
-
-def _add_legend(figure: "Figure", entries: "Mapping[str, Line2D]", columns: int) -> "Legend":
-    labels = [textwrap.fill(label, _LEGEND_CHARACTERS) for label in entries]
-    return figure.legend(
-        list(entries.values()),
-        labels,
-        loc="lower left",
-        ncols=columns,
-    )
+    engine.set(rect=(0.0, below / height, 1.0, 1.0 - below / height))
 
 
 def _set_ticks(axes: "Axes", digits: int) -> None:
@@ -486,48 +466,27 @@ def _choose_ticks(values: Sequence[float], *, log: bool) -> list[float]:
     return [value for value in values if value > 0.0 or not log]
 
 
-def _find_labels(axis: "Axis") -> "dict[float, Text]":
-    """Return the labels of the ticks that an axis shows, by the ticks' places.
+def _separate(axis: "Axis", names: Sequence[str]) -> None:
+    """Turn the names along a horizontal axis, or leave out numbers, whose labels would touch.
 
-    There are none if a shared axis shows them elsewhere.
+    The largest numbers stay. A shared axis that shows its labels elsewhere has none.
     """
     low, high = sorted(axis.get_view_interval())
     ticks = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
-    return {at: label for at, label in ticks if low <= at <= high and label.get_text()}
-
-
-def _drop_touching(labels: "Mapping[float, Text]") -> dict[float, str]:
-    """Return the labels that remain if, from the last one on, those that touch a later one go.
-
-    The figure must have been drawn before, if only without rendering.
-    """
+    shown = [(at, label) for at, label in ticks if low <= at <= high and label.get_text()]
     kept, boxes = dict[float, str](), list[Any]()
-    for at, label in reversed(list(labels.items())):
+    for at, label in reversed(shown):
         box = label.get_window_extent().padded(_APART / 2)
         if not any(box.overlaps(other) for other in boxes):
             kept[at] = label.get_text()
             boxes.append(box)
-    return kept
-
-
-def _turn_names(axis: "Axis", names: Sequence[str], inches: float) -> None:
-    """Turn the names along a horizontal axis of this length if they would touch."""
-    labels = _find_labels(axis)
-    if len(_drop_touching(labels)) < len(labels):
-        # two turned lines of text are as far apart as the sine of the angle times two ticks
-        room = 72 * inches / len(names) * math.sin(math.radians(_TURN))
-        high = float(next(iter(labels.values())).get_fontsize())
-        turned: dict[str, Any] = (
-            {"rotation": _TURN, "ha": "right"} if room > high else {"rotation": 90.0}
-        )
+    if names and len(kept) < len(shown):
+        # lines of text that are turned by 30 degrees are half as far apart as their ticks
+        apart = axis.axes.bbox.width / len(names) / 2
+        turned: dict[str, Any] = {"rotation": 30.0, "ha": "right"}
+        turned = turned if apart > boxes[0].height else {"rotation": 90.0}
         axis.set_ticks(range(len(names)), list(names), parse_math=False, **turned)
-
-
-def _thin_out(axis: "Axis") -> None:
-    """Leave out ticks whose labels would touch those of larger numbers."""
-    labels = _find_labels(axis)
-    kept = _drop_touching(labels)
-    if len(kept) < len(labels):
+    elif len(kept) < len(shown):
         axis.set_ticks(list(kept), list(kept.values()))
 
 

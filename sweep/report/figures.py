@@ -26,8 +26,10 @@ from sweep.store.paths import Location
 from workloads.parameters import nearest
 
 _DELTAS = np.logspace(-15, -1, 57)
+"""The δ of privacy curves: four in a decade, so that the curves look smooth."""
 _LARGEST_SPAN = 4.0
-"""By default, an axis is logarithmic if its largest label is at least this times its smallest."""
+"""By default, an axis is logarithmic if its largest label is at least this times its smallest: the
+papers' sizes double from point to point, and three such sizes crowd on a linear axis."""
 
 STANDARD: Mapping[str, Mapping[str, Any]] = {
     "ratio": {"variable": "variance_ratio", "log": ("y",)},
@@ -120,7 +122,7 @@ def draw(
     elif written is STANDARD["scaling"]:
         draw, uses = _draw_scaling, ["x", "hue"]
     if unused := given.keys() - {"where", "group", *uses}:
-        raise SweepError(f"figure {name!r} takes no {', '.join(sorted(unused))}; leave it out")
+        raise SweepError(f"figure {name!r} has no option {', '.join(sorted(unused))}; leave it out")
     groups = reading.groups(results, options.get("group"))
     facts, drawn, troubles = frames.facts(results), list[Picture](), list[SweepError]()
     for label, data in groups.items():
@@ -273,7 +275,9 @@ def _draw_privacy(source: _Source, figure: Figure) -> _Drawn:
     entries = entries.assign(**_name_lines(entries, by), δ="any δ")
     known = entries[entries["mean"].notna()]
     if known.empty:
-        raise SweepError("no such cell has a privacy cost yet")
+        raise SweepError(
+            "none of these cells has a privacy cost yet; 'sweep run' solves those that are pending"
+        )
     costs = known[["mean", "minimum", "maximum"]].to_numpy().tolist()
     curves = [[privacy.epsilon(cost, _DELTAS) for cost in row] for row in costs]
     lines = [
@@ -351,7 +355,7 @@ def _draw_arrays(source: _Source, figure: Figure) -> _Drawn:
     data, store, array = source.data, source.store, figure.variable
     if store is None:
         raise SweepError(
-            "it shows kept arrays: give the store's folder, as in "
+            "it shows arrays that only the store has; give the store's folder, as in "
             "ds.sweep.plot('profile', store='results/mine')"
         )
     cells = frames.where(frames.long(data[frames.cellwise(data)]), figure.where)
@@ -394,7 +398,8 @@ def _make_targets(cell: Any) -> NDArray[np.float64]:
     """Return the targets of a cell's queries, computed again from the cell's parameters."""
     if workloads.families()[cell.workload.name].runs_code:
         raise SweepError(
-            "figure 'variances' rebuilds the workload, but this one calls a function of the user's"
+            "it needs the targets, which follow from a workload that a function of yours makes; "
+            "figures call no such function: choose cells of other workloads with --where"
         )
     workload = workloads.make(cell.workload.name, **cell.workload.params)
     targets = workloads.targets.make(cell.targets.name, workload, **cell.targets.params)

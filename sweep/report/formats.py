@@ -60,9 +60,10 @@ _BESIDE = 2.4
 _NUMBERED = re.compile(r"(Tables? [^:]*): (.)(.*)", re.DOTALL)
 """Matches a title that begins with the number of the paper's table."""
 _SENTENCE = 60
-"""A LaTeX table wraps its texts if one of them has more characters than this."""
+"""A LaTeX table wraps its texts if one of them has more characters than this: sentences are longer,
+labels and numbers shorter."""
 _LABEL = 40
-"""A table's LaTeX label that has more characters than this is cut after a word."""
+"""A table's LaTeX label with more characters than this is cut after a word, as authors type it."""
 
 
 def to_markdown(tables: Sequence[ResultTable]) -> str:
@@ -166,9 +167,11 @@ _STYLES = {
     tables.UNPRINTED: "dim",
 }
 _WIDE = 10_000
-"""Width, in characters, of the console on which the widths of tables are measured."""
+"""Width, in characters, of the console on which the widths of tables are measured: wider than any
+table, since a column is not measured beyond the console's width."""
 _LONG = 40
-"""A column wraps on the terminal if one of its texts is wider than this, in characters."""
+"""A column wraps on the terminal if one of its texts is wider than this, in characters: half of the
+common 80."""
 
 
 def show(tables: Sequence[ResultTable], console: Console) -> None:

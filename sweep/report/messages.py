@@ -154,7 +154,9 @@ def _describe_start(event: events.RunStarted) -> str:
 
 
 _PLAIN_STEP = 0.1
+"""Share of the work after which a run without a terminal prints a further line: ten in all."""
 _LESS = 1e-9
+"""Shares are sums of many floats, so that 0.3 may be reached as 0.29999999999999999."""
 
 
 class ProgressBar(Progress):

@@ -141,7 +141,9 @@ class SweepAccessor:
         (data, *others) = reading.groups(self._results).values()
         if others:
             names = ", ".join(reading.groups(self._results))
-            raise SweepError(f"several groups have a status each; take one of {names}")
+            raise SweepError(
+                f"there is a status for each of several groups; take one of them: {names}"
+            )
         words = np.array(list(frames.STATES.values()))
         return data["status"].copy(data=words[data["status"].to_numpy()])
 

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from sweep.plan.dry_run import Plan
 
 _SHOWN_REASONS = 5
+"""The status names at most so many reasons of failures, so that it stays within a screen."""
 _OLD_SECONDS = 60.0
+"""The status says how old its figures are from this age on; a run renews them every few seconds."""
 _OF_TROUBLE = ("cell", "attempt", "host", "error", "traceback")
 """The fields of a troubled cell's record that `status_json` includes."""
 

@@ -36,15 +36,18 @@ BESIDE = ("paper", "closed form", "ratio")
 CLAIMS = "what the text says"
 """The title of the table of claims; the experiment's name precedes it."""
 _ROUNDING = 1e-9
-"""Replicates whose relative difference is at most this are shown without a spread."""
+"""Replicates whose relative difference is at most this are shown without a spread: it would be all
+zeros beside a mean of at most 15 digits, of which four are the default."""
 _STATES = pd.Index(frames.STATES.values())
 """The labels of the statuses; a label's index is the number of its status."""
 _AGREE = 0.01
-"""Ratios whose relative difference is less than this are considered equal."""
+"""Ratios whose relative difference is less than this are considered equal: the papers print two
+decimals, so that a printed 1.00 may stand for anything from 0.995 to 1.005."""
 _REFERENCE = "the reference mechanism"
 """The words of a variable's long name that stand for the name of this mechanism."""
 _LONGEST = 64
-"""Largest number of rows of an overview that has a row for every mechanism."""
+"""Largest number of rows of an overview with a row for every mechanism, about a terminal's height
+and a half; longer ones show one variable, with a column for every mechanism."""
 _LISTED = {
     "squared_privacy_cost": "Δ²",
     "variance_ratio": "variance ratio",
@@ -136,7 +139,8 @@ def make_number_tables(
     """
     if wanted.columns in wanted.rows or len(set(wanted.rows)) < len(wanted.rows):
         raise SweepError(
-            f"rows {', '.join(wanted.rows)} and columns {wanted.columns}: name each coordinate once"
+            f"rows {', '.join(wanted.rows)} and columns {wanted.columns} have a coordinate twice; "
+            "name each coordinate once"
         )
     tables, troubles = list[ResultTable](), list[SweepError]()
     for group, data in reading.groups(results, wanted.group).items():

@@ -36,6 +36,7 @@ from sweep.store.records import Status
 _ROW = re.compile(r'(?=\{"(?:experiment|at)":)')
 """Matches the beginning of a row in a scorecard's JSON."""
 _LISTED_LABELS = 4
+"""Longer lists of labels are shortened to the first and the last, to keep sentences short."""
 
 
 @dataclass(frozen=True)

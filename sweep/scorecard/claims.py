@@ -16,6 +16,7 @@ from sweep.scorecard.numbers import NOT_RUN, Compared, Short, Verdict
 from sweep.store.records import Status
 
 _NAMED_PLACES = 4
+"""A verdict names at most so many points that contradict a claim, about a line of text."""
 _NUMBER, _STATE, _BELOW = "the number", "status", " below"
 
 
@@ -125,9 +126,7 @@ def find_worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def format_range(
-    least: float | None,
-    most: float | None,
-    stated: tuple[float | None, float | None] | None = None,
+    least: float | None, most: float | None, stated: tuple[float | None, float | None] | None = None
 ) -> str:
     """Return a range as text; if both ends are None, the text is empty.
 

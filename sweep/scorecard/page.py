@@ -96,8 +96,8 @@ def fill(page: str, card: Scorecard) -> str:
     text, sections = SECTION.subn(section, page)
     if not sections:
         raise SweepError(
-            "the page has no section '<!-- scorecard: summary -->' that ends with "
-            "'<!-- end of scorecard -->'; there is nothing to fill in"
+            "the page has no section to fill in; add the lines '<!-- scorecard: summary -->' and "
+            "'<!-- end of scorecard -->' where the summary is to stand"
         )
     return text
 

@@ -153,7 +153,11 @@ def test_the_slope_of_run_times_is_fitted_on_logarithmic_axes():
         ("utility", {}, "no variable 'utility'"),
         ("profile", {}, "give the store's folder"),
         ("ratio", {"group": "ranges"}, "no group 'ranges'"),
-        ("privacy", {"x": "d", "log": ("y",)}, "figure 'privacy' takes no log, x; leave it out"),
+        (
+            "privacy",
+            {"x": "d", "log": ("y",)},
+            "figure 'privacy' has no option log, x; leave it out",
+        ),
         ("many", {}, "30 lines; expected at most 20: choose cells with --where"),
     ],
 )
@@ -257,6 +261,15 @@ def test_lines_of_a_mechanism_differ_in_line_style_only():
     (legend,) = of_figure(data).figure.legends
     entries = ["CA", "IP", "mine", "targets = uniform", "targets = important"]
     assert [text.get_text() for text in legend.get_texts()] == entries
+
+
+def test_lines_differ_in_colour_where_line_styles_do_not_suffice():
+    data = dataset(
+        {"k": list(range(8)), "d": [4, 8], "mechanism": ["CA"]},
+        {"variance_ratio": np.arange(16.0).reshape(8, 2, 1)},
+    )
+    (axes,) = of_figure(data).figure.axes
+    assert len({look(line) for line in axes.lines}) == len(axes.lines) == 8
 
 
 def many_lines():

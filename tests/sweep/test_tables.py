@@ -329,11 +329,11 @@ def test_published_numbers_are_found_by_coordinates_that_are_no_rows(named):
     ("wanted", "said"),
     [
         ({"value": "varience_ratio"}, "did you mean 'variance_ratio'"),
-        ({"value": "status"}, "no variable 'status' of numbers"),
+        ({"value": "status"}, "no numeric variable 'status'"),
         ({"rows": ("mechanisms",), "columns": "d"}, "did you mean 'mechanism'"),
         ({"where": "dd > 3"}, "uses 'dd'"),
         ({"where": "d > 8"}, "holds for no cell"),
-        ({"rows": ("mechanism",)}, "columns mechanism: name each coordinate once"),
+        ({"rows": ("mechanism",)}, "columns mechanism have a coordinate twice; name"),
     ],
 )
 def test_what_does_not_exist_is_refused(wanted, said):
