@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Numbers = Sequence[float] | NDArray[np.float64]
 
 FORMS = ("png", "svg", "pdf")
-_COLOURS = (
+COLOURS = (
     *("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C00"),
     *("#5A0F00", "#000078", "#7800FF", "#A50F69", "#E100FF", "#3C5A00", "#5A0096", "#00E187"),
     *("#001ED2", "#0F3C4B", "#2D003C", "#875A3C", "#FF3C69", "#1E1E00", "#694B87", "#FF87F0"),
@@ -326,7 +326,7 @@ class _Styles:
     def of_series(self, series: str) -> dict[str, Any]:
         """Return matplotlib's options for the colour and the marker of a series."""
         number = self.numbers[series]
-        colour = _COLOURS[number % len(_COLOURS)]
+        colour = COLOURS[number % len(COLOURS)]
         return {
             "color": colour,
             "marker": _MARKERS[number % len(_MARKERS)],
@@ -363,14 +363,14 @@ def choose_styles(series: Iterable[str]) -> dict[str, int]:
     """
     names = list(dict.fromkeys(series))
     styles = {name: _MECHANISMS.index(name) for name in names if name in _MECHANISMS}
-    own = len(_COLOURS) - len(_MECHANISMS)
+    own = len(COLOURS) - len(_MECHANISMS)
     for name in names:
         if name not in styles:
             start = 0
             if name and " = " not in name:
                 start = len(_MECHANISMS) + zlib.crc32(name.encode()) % own
             # round all colours once, then on to styles whose colours are taken
-            order = chain(range(start, len(_COLOURS)), range(start), count(len(_COLOURS)))
+            order = chain(range(start, len(COLOURS)), range(start), count(len(COLOURS)))
             styles[name] = next(number for number in order if number not in styles.values())
     return styles
 

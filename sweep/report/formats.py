@@ -135,8 +135,8 @@ def _split(table: ResultTable) -> dict[str, Any]:
     widths = [max(map(len, (str(name), *texts))) for name, texts in flat.items()]
     sentences = max(widths, default=0) > _SENTENCE
     wide = sum(widths) + _BESIDE * (len(widths) - 1) > _COLUMN
-    flat = flat.map(_escape)
-    flat.columns = [_escape(name) for name in flat.columns]
+    flat = flat.map(escape_latex)
+    flat.columns = [escape_latex(name) for name in flat.columns]
     labels = table.shown.index.nlevels
     numbers = len(flat.columns) - labels
     form = "l" * labels + "r" * numbers
@@ -150,13 +150,13 @@ def _split(table: ResultTable) -> dict[str, Any]:
     return {
         "label": "tab:" + shorten(words, _LABEL, placeholder="").replace(" ", "-"),
         "environment": "table*" if wide else "table",
-        "caption": _escape(caption),
+        "caption": escape_latex(caption),
         "tabular": flat.style.hide(axis="index").to_latex(hrules=True, column_format=form),
-        "notes": [_escape(note) for note in table.notes],
+        "notes": [escape_latex(note) for note in table.notes],
     }
 
 
-def _escape(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Escape LaTeX's special characters, and write Greek letters in math mode."""
     return _IN_LATEX.sub(lambda found: _LATEX[found[0]], text)
 

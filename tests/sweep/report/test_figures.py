@@ -150,7 +150,7 @@ def test_the_slope_of_run_times_is_fitted_on_logarithmic_axes():
         ("ratios", {}, "did you mean 'ratio'"),
         ("ratio", {"x": "dd"}, "no coordinate 'dd'"),
         ("ratio", {"where": "d > 9"}, "holds for no cell"),
-        ("utility", {}, "no variable 'utility'"),
+        ("utility", {}, "no numeric variable 'utility'"),
         ("profile", {}, "give the store's folder"),
         ("ratio", {"group": "ranges"}, "no group 'ranges'"),
         (
@@ -225,7 +225,7 @@ def look(line):
 def test_a_mechanism_has_one_colour_and_marker_of_its_own_in_every_figure():
     names = [*solvers.all_mechanisms(), "HM (sqrt)", "SM-II (published)", "mine", "theirs"]
     styles = choose_styles(names)
-    colours = {drawing._COLOURS[number % len(drawing._COLOURS)] for number in styles.values()}
+    colours = {drawing.COLOURS[number % len(drawing.COLOURS)] for number in styles.values()}
     assert len(colours) == len(names) >= 20
     both = choose_styles(["GM", "IP", "mine", "SM-II (published)"])
     alone = choose_styles(["SM-II (published)", "mine", "IP"])

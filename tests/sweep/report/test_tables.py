@@ -432,5 +432,5 @@ def test_every_text_that_ships_can_be_set_by_latex():
         parts = [shipped.title, *(f"{c.text} {c.source} {c.unjudged}" for c in shipped.claims)]
         compared = (*shipped.published, *shipped.closed_form)
         parts += [f"{one.title} {one.source}" for one in compared]
-        odd = {c for part in parts for c in formats._escape(part) if ord(c) > 0xFF} - {*"–…"}
+        odd = {c for part in parts for c in formats.escape_latex(part) if ord(c) > 0xFF} - {*"–…"}
         assert not odd, name
