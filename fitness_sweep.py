@@ -28,20 +28,20 @@ def find_strangers(home: Path) -> Iterator[str]:
     """
     for package in PACKAGES:
         expected = home / package / "__init__.py"
-        found = _find_file(package)
-        if found is None:
+        imported = _find_file(package)
+        if imported is None:
             yield (
                 f"package {package!r} is missing: {str(expected)!r} does not exist; install "
                 f"{DISTRIBUTION} again"
             )
-        elif found.resolve() != expected.resolve():
+        elif imported.resolve() != expected.resolve():
             yield (
-                f"{str(found)!r} is imported as {package!r} in place of this project's "
-                f"{str(expected)!r}: {_suggest_remedy(package, found)}"
+                f"{str(imported)!r} is imported as {package!r} in place of this project's "
+                f"{str(expected)!r}: {_suggest_remedy(package, imported)}"
             )
         elif (owner := _find_overwriter(package)) is not None:
             yield (
-                f"{str(found)!r} was overwritten by distribution {owner!r}: uninstall "
+                f"{str(imported)!r} was overwritten by distribution {owner!r}: uninstall "
                 f"{owner} and install {DISTRIBUTION} again, or give each an environment of its own"
             )
 
@@ -92,13 +92,13 @@ def _suggest_remedy(package: str, found: Path) -> str:
 
 def _find_owners(package: str) -> list[str]:
     """Other distributions that install this package."""
-    found = metadata.packages_distributions().get(package, ())
-    return sorted({name for name in found if name != DISTRIBUTION})
+    distributions = metadata.packages_distributions().get(package, ())
+    return sorted({name for name in distributions if name != DISTRIBUTION})
 
 
 def _contains(distribution: str, file: Path) -> bool:
     files = metadata.files(distribution) or []
-    return any(Path(str(one.locate())).resolve() == file.resolve() for one in files)
+    return any(Path(str(entry.locate())).resolve() == file.resolve() for entry in files)
 
 
 def _find_overwriter(package: str) -> str | None:

@@ -88,9 +88,9 @@ def add_help(command: Callable[..., None]) -> str:
     Texts on options that several commands share are in this module's docstring. Return the
     command's docstring without the section.
     """
-    text, _, own = inspect.cleandoc(command.__doc__ or "").partition(_PARAMETERS)
+    text, _, own_entries = inspect.cleandoc(command.__doc__ or "").partition(_PARAMETERS)
     shared = (__doc__ or "").partition(_PARAMETERS)[2]
-    for name, described in _ENTRY.findall(f"{shared}\n{own}"):
+    for name, described in _ENTRY.findall(f"{shared}\n{own_entries}"):
         if name in command.__annotations__:
             (option,) = command.__annotations__[name].__metadata__
             option.help = " ".join(described.split())
@@ -105,8 +105,8 @@ def load_cluster(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None"
     """
     if path is not None or allow_code:
         with suppress(FileNotFoundError):  # the folder has been removed
-            if (here := os.getcwd()) not in sys.path:
-                sys.path.append(here)
+            if (folder := os.getcwd()) not in sys.path:
+                sys.path.append(folder)
     if path is None:
         return None
     from sweep.cluster import specification

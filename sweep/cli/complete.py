@@ -48,8 +48,8 @@ def variables(ctx: typer.Context, incomplete: str) -> list[str]:
         groups = reading.groups(
             reading.open_dataset(_get_argument(ctx, "store"), reading.LARGE_TEXTS)
         )
-        known = dict.fromkeys(name for data in groups.values() for name in frames.numeric(data))
-        return _filter(incomplete, known)
+        names = dict.fromkeys(name for data in groups.values() for name in frames.numeric(data))
+        return _filter(incomplete, names)
     return []
 
 

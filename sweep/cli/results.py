@@ -187,8 +187,8 @@ def _with_code_states(results: "Results", store: str, where: str | None) -> "Res
     from sweep.dataset import reading
     from workloads import conditions
 
-    asked = where is not None and "code" in conditions.parse(where).names
-    return reading.with_code_states(results, store) if asked else results
+    uses_code = where is not None and "code" in conditions.parse(where).names
+    return reading.with_code_states(results, store) if uses_code else results
 
 
 def _parse_size(size: str) -> tuple[float, float]:

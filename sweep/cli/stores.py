@@ -105,9 +105,9 @@ def logs(
         content = list(log.read_lines(open_(store).path))
         lines = states.describe_log(content)
     else:
-        found = read_histories(store, cell or "", where)
-        content = list(map(states.history_content, found))
-        lines = chain.from_iterable(map(states.describe_history, found))
+        chosen = read_histories(store, cell or "", where)
+        content = list(map(states.history_content, chosen))
+        lines = chain.from_iterable(map(states.describe_history, chosen))
     if json_:
         typer.echo(states.to_json(content))
         return

@@ -363,12 +363,12 @@ def choose_styles(series: Iterable[str]) -> dict[str, int]:
     """
     names = list(dict.fromkeys(series))
     styles = {name: _MECHANISMS.index(name) for name in names if name in _MECHANISMS}
-    own = len(COLOURS) - len(_MECHANISMS)
+    spare = len(COLOURS) - len(_MECHANISMS)
     for name in names:
         if name not in styles:
             start = 0
             if name and " = " not in name:
-                start = len(_MECHANISMS) + zlib.crc32(name.encode()) % own
+                start = len(_MECHANISMS) + zlib.crc32(name.encode()) % spare
             # round all colours once, then on to styles whose colours are taken
             order = chain(range(start, len(COLOURS)), range(start), count(len(COLOURS)))
             styles[name] = next(number for number in order if number not in styles.values())
@@ -473,12 +473,12 @@ def _separate(axis: "Axis", names: Sequence[str]) -> None:
     """
     low, high = sorted(axis.get_view_interval())
     ticks = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
-    shown = [(at, label) for at, label in ticks if low <= at <= high and label.get_text()]
+    shown = [(value, label) for value, label in ticks if low <= value <= high and label.get_text()]
     kept, boxes = dict[float, str](), list[Any]()
-    for at, label in reversed(shown):
+    for value, label in reversed(shown):
         box = label.get_window_extent().padded(_APART / 2)
         if not any(box.overlaps(other) for other in boxes):
-            kept[at] = label.get_text()
+            kept[value] = label.get_text()
             boxes.append(box)
     if names and len(kept) < len(shown):
         # lines of text that are turned by 30 degrees are half as far apart as their ticks

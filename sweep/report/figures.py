@@ -72,7 +72,8 @@ def list_names(experiment: Experiment) -> list[str]:
 def declared(experiment: Experiment) -> dict[str, Figure]:
     """Return the figures that the experiment declares, by name."""
     return {
-        figure.name or f"figure-{at}": figure for at, figure in enumerate(experiment.figures, 1)
+        figure.name or f"figure-{number}": figure
+        for number, figure in enumerate(experiment.figures, 1)
     }
 
 
@@ -105,10 +106,10 @@ def draw(
     SweepError
         If there is no such figure, or no group can show it.
     """
-    own, known = declared(experiment), list_names(experiment)
-    if name not in known:
-        raise SweepError(f"there is no figure {name!r}; {nearest(name, known)}")
-    written = dict(own[name]) if name in own else STANDARD[name]
+    from_experiment, all_names = declared(experiment), list_names(experiment)
+    if name not in all_names:
+        raise SweepError(f"there is no figure {name!r}; {nearest(name, all_names)}")
+    written = dict(from_experiment[name]) if name in from_experiment else STANDARD[name]
     given = {key: value for key, value in (changes or {}).items() if value is not None}
     look: dict[str, Any] = {
         key: given.pop(key) for key in ("title", "size", "digits") if key in given
@@ -195,7 +196,7 @@ def _draw_variable(source: _Source, figure: Figure) -> _Drawn:
     if over.dtype.kind not in "iuf":
         over = over.map(label_text)
         ticks = list(dict.fromkeys(over[has]))
-        over = over.map({text: at for at, text in enumerate(ticks)})
+        over = over.map({text: place for place, text in enumerate(ticks)})
     rest = [axis for axis in by if axis != figure.panels]
     entries = entries.assign(over=over, **_name_lines(entries, rest))
     log = {axis for axis in figure.log if axis == "y" or not ticks}
@@ -205,10 +206,10 @@ def _draw_variable(source: _Source, figure: Figure) -> _Drawn:
     for label, part in entries.groupby(figure.panels or (lambda _: ""), sort=False):
         lines = []
         for (series, variant), whole in part.groupby(["series", "variant"], sort=False):
-            known = whole[whole["mean"].notna()].sort_values("over", kind="stable")
-            if known.empty or ("y" in log and known["mean"].max() <= 0):
+            solved = whole[whole["mean"].notna()].sort_values("over", kind="stable")
+            if solved.empty or ("y" in log and solved["mean"].max() <= 0):
                 continue
-            x, y, *ends = (known[n].to_numpy() for n in ("over", "mean", "minimum", "maximum"))
+            x, y, *ends = (solved[n].to_numpy() for n in ("over", "mean", "minimum", "maximum"))
             named = {"series": str(series), "variant": str(variant)}
             lines.append(Line(x=x, y=y, ends=ends, dots=bool(ticks), **named))
         title = f"{figure.panels} = {label_text(label)}" if figure.panels else ""
@@ -227,10 +228,12 @@ def _find_published(source: _Source, figure: Figure, labels: Sequence[str]) -> I
     """Yield the numbers of papers and closed forms for the lines with these labels, as points."""
     printed: dict[str, dict[Any, float]] = {}
     for table in (*source.experiment.published, *source.experiment.closed_form):
-        here = table.variable == figure.variable and table.group in (None, source.group)
-        if here and not table.reading and figure.x in table.axes:
-            for at, number in table.points():
-                printed.setdefault(label_text(at.get(figure.hue, "")), {})[at[figure.x]] = number
+        concerns = table.variable == figure.variable and table.group in (None, source.group)
+        if concerns and not table.reading and figure.x in table.axes:
+            for place, number in table.points():
+                printed.setdefault(label_text(place.get(figure.hue, "")), {})[place[figure.x]] = (
+                    number
+                )
     for label in labels:
         if numbers := printed.get(label):
             x, y = list(numbers), list(numbers.values())
@@ -239,7 +242,7 @@ def _find_published(source: _Source, figure: Figure, labels: Sequence[str]) -> I
 
 def _write_notes(entries: pd.DataFrame, x: str, log: Collection[str]) -> list[str]:
     """Return sentences on missing points, on hidden points, and on means over replicates."""
-    known, missing = (entries[entries["mean"].notna() == has] for has in (True, False))
+    solved, missing = (entries[entries["mean"].notna() == has] for has in (True, False))
     notes = []
     if len(missing):
         states = missing["state"].replace("ok", tables.NONE).str.replace("_", " ")
@@ -252,17 +255,17 @@ def _write_notes(entries: pd.DataFrame, x: str, log: Collection[str]) -> list[st
         have = "has" if len(missing) == 1 else "have"
         notes.append(f"{len(missing)} of {len(entries)} points {have} no number: {reasons}.")
     logarithmic = [{"x": "over", "y": "mean"}[axis] for axis in log]
-    if hidden := int((known[logarithmic] <= 0).any(axis=1).sum()):
+    if hidden := int((solved[logarithmic] <= 0).any(axis=1).sum()):
         shown = "is" if hidden == 1 else "are"
         notes.append(
-            f"{hidden} of {len(known)} points {shown} at 0 or below, where a logarithmic axis does "
-            "not reach."
+            f"{hidden} of {len(solved)} points {shown} at 0 or below, where a logarithmic axis "
+            "does not reach."
         )
-    if fewer := int((known["numbers"] < known["cells"]).sum()):
+    if fewer := int((solved["numbers"] < solved["cells"]).sum()):
         notes.append(
-            f"{fewer} of {len(known)} points are means of those replicates that have a number."
+            f"{fewer} of {len(solved)} points are means of those replicates that have a number."
         )
-    if (known["cells"] > 1).any():
+    if (solved["cells"] > 1).any():
         notes.append("Means over the replicates; the bars reach from the smallest to the largest.")
     return notes
 
@@ -273,17 +276,17 @@ def _draw_privacy(source: _Source, figure: Figure) -> _Drawn:
     by = tables.choose_rows(source.data, cells, (figure.hue,))
     entries = tables.summarise(cells, figure.variable, by)
     entries = entries.assign(**_name_lines(entries, by), δ="any δ")
-    known = entries[entries["mean"].notna()]
-    if known.empty:
+    solved = entries[entries["mean"].notna()]
+    if solved.empty:
         raise SweepError(
             "none of these cells has a privacy cost yet; 'sweep run' solves those that are pending"
         )
-    costs = known[["mean", "minimum", "maximum"]].to_numpy().tolist()
+    costs = solved[["mean", "minimum", "maximum"]].to_numpy().tolist()
     curves = [[privacy.epsilon(cost, _DELTAS) for cost in row] for row in costs]
     lines = [
         Line(series, _DELTAS, y, ends, variant=variant)
         for series, variant, (y, *ends) in zip(
-            known["series"], known["variant"], curves, strict=True
+            solved["series"], solved["variant"], curves, strict=True
         )
     ]
     options = {"xlabel": "δ", "xscale": "log", "ylabel": "ε"}
@@ -364,29 +367,29 @@ def _draw_arrays(source: _Source, figure: Figure) -> _Drawn:
         ok = ok[ok["replicate"] == ok["replicate"].min()]
     axes = (str(dim) for dim in data["status"].dims if dim not in ("mechanism", "replicate"))
     named = _name_lines(ok, ["mechanism", *axes]).values()
-    found = list[_Kept]()
+    stored = list[_Kept]()
     for series, variant, cell, solve in zip(*named, ok["cell"], ok["solve"], strict=True):
         if arrays.file(store, solve).is_file():
             kept = arrays.arrays(store, solve)
             if array in kept:
                 values = kept[array].to_numpy().astype(np.float64)
-                found.append(_Kept(series, variant, cell, values))
-    if not found:
+                stored.append(_Kept(series, variant, cell, values))
+    if not stored:
         keep = array.partition("_")[0] if array.startswith("trace") else array
         rerun = command("rerun", store, "--where \"status == 'ok'\"")
         raise SweepError(
             f"the store keeps no array {keep!r} of these cells; write 'keep: "
             f"[{keep}]' in the experiment, and {rerun} keeps those of cells that are solved already"
         )
-    return figure.title or array, _OF_ARRAYS[array](found, store), []
+    return figure.title or array, _OF_ARRAYS[array](stored, store), []
 
 
-def _draw_variances(found: Sequence[_Kept], store: Location) -> list[Panel]:
+def _draw_variances(stored: Sequence[_Kept], store: Location) -> list[Panel]:
     """Plot the variance of every query against its target; points below the diagonal have slack."""
     cells, lines = of_store(store).cells, []
-    for one in found:
-        x, y = np.unique(np.array([_make_targets(cells.of_id(one.cell)), one.values]), axis=1)
-        lines.append(Line(one.series, x, y, dots=True, variant=one.variant))
+    for array in stored:
+        x, y = np.unique(np.array([_make_targets(cells.of_id(array.cell)), array.values]), axis=1)
+        lines.append(Line(array.series, x, y, dots=True, variant=array.variant))
     targets = np.concatenate([line.x for line in lines])
     ends = [targets.min(), targets.max()]
     lines.append(Line("variance = target", ends, ends))
@@ -406,40 +409,40 @@ def _make_targets(cell: Any) -> NDArray[np.float64]:
     return np.asarray(targets, dtype=np.float64)
 
 
-def _draw_profile(found: Sequence[_Kept], store: Location) -> list[Panel]:
+def _draw_profile(stored: Sequence[_Kept], store: Location) -> list[Panel]:
     """Draw a heat map with a row for every cell of the grid; shorter rows end earlier."""
-    rows = [pd.Series(one.values / one.values.max()) for one in found]
-    names = [drawing.line_label(one.series, one.variant) for one in found]
+    rows = [pd.Series(array.values / array.values.max()) for array in stored]
+    names = [drawing.line_label(array.series, array.variant) for array in stored]
     return [Panel("", [], {"xlabel": "domain cell"}, names, pd.DataFrame(rows).to_numpy())]
 
 
-def _draw_covariances(found: Sequence[_Kept], store: Location) -> list[Panel]:
+def _draw_covariances(stored: Sequence[_Kept], store: Location) -> list[Panel]:
     labels = {"xlabel": "basis query", "ylabel": "basis query"}
     return [
-        Panel(drawing.line_label(one.series, one.variant), [], labels, image=one.values)
-        for one in found
+        Panel(drawing.line_label(array.series, array.variant), [], labels, image=array.values)
+        for array in stored
     ]
 
 
-def _draw_in_order(found: Sequence[_Kept], store: Location, x: str, y: str) -> list[Panel]:
+def _draw_in_order(stored: Sequence[_Kept], store: Location, x: str, y: str) -> list[Panel]:
     """Draw the numbers of each array in their order; ``x`` and ``y`` are the labels of the axes."""
     lines = [
-        Line(one.series, np.arange(float(one.values.size)), one.values, variant=one.variant)
-        for one in found
+        Line(array.series, np.arange(float(array.values.size)), array.values, variant=array.variant)
+        for array in stored
     ]
-    scale = "log" if all((one.values > 0).all() for one in found) else "linear"
+    scale = "log" if all((array.values > 0).all() for array in stored) else "linear"
     return [Panel("", lines, {"xlabel": x, "ylabel": y, "yscale": scale})]
 
 
-def _draw_regions(found: Sequence[_Kept], store: Location) -> list[Panel]:
+def _draw_regions(stored: Sequence[_Kept], store: Location) -> list[Panel]:
     """Draw the edges of the polytopes that priors span, projected to the first two probabilities.
 
     Priors whose labels differ only in ``prior`` span one polytope.
     """
     corners: dict[tuple[str, str], list[NDArray[np.float64]]] = {}
-    for one in found:
-        parts = (part for part in one.variant.split(", ") if not part.startswith("prior = "))
-        corners.setdefault((one.series, ", ".join(parts)), []).append(one.values[:2])
+    for array in stored:
+        parts = (part for part in array.variant.split(", ") if not part.startswith("prior = "))
+        corners.setdefault((array.series, ", ".join(parts)), []).append(array.values[:2])
     lines = []
     for (series, variant), priors in corners.items():
         # back and forth along each edge, so that a single line draws all edges

@@ -125,7 +125,7 @@ def counted(count: int, what: str) -> str:
 def describe_remaining(ended: events.RunEnded, store: str) -> list[str]:
     """Return sentences on unfinished cells, with the commands that explain or solve them."""
     sentences = []
-    if any(ended.statuses.get(one.label) for one in TROUBLED):
+    if any(ended.statuses.get(status.label) for status in TROUBLED):
         longer = "--time-limit SECONDS" if ended.statuses.get(Status.TIMEOUT.label) else ""
         retry = command("rerun", store, longer)
         sentences.append(f"{command('status', store, '--errors')} shows why; {retry} retries them")

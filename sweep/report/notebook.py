@@ -115,15 +115,15 @@ class SweepAccessor:
             If there is no such variable, coordinate, cell or group.
         """
         listed = (rows,) if isinstance(rows, str) else tuple(rows)
-        found = tables.make_number_tables(
+        made = tables.make_number_tables(
             self._results,
             reading.experiment_of(self._results),
             Wanted(value, listed, columns, where, spread, group=group),
         )
-        if len(found) == 1:
-            return found[0].shown
-        groups = [table.title.partition(":")[0] for table in found]
-        return pd.concat([table.shown for table in found], keys=groups, names=["group"])
+        if len(made) == 1:
+            return made[0].shown
+        groups = [table.title.partition(":")[0] for table in made]
+        return pd.concat([table.shown for table in made], keys=groups, names=["group"])
 
     def frame(self) -> pd.DataFrame:
         """Return all cells as one tidy table; see `sweep.to_frame`."""
@@ -150,7 +150,7 @@ class SweepAccessor:
     def failed(self) -> pd.DataFrame:
         """Return the cells that failed, timed out or were lost, with their errors."""
         cells = self.frame()
-        troubled = cells[cells["status"].isin([one.label for one in TROUBLED])]
+        troubled = cells[cells["status"].isin([status.label for status in TROUBLED])]
         axes = [
             name for data in reading.groups(self._results).values() for name in data["status"].dims
         ]

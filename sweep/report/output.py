@@ -24,12 +24,12 @@ def check(path: Path) -> None:
         If the file cannot be written.
     """
     with _explain_errors(path):
-        there = next(place for place in (path, *path.parents) if place.exists())
-        if there.is_dir() == (there == path):
-            kind = "folder" if there == path else "file"
-            raise OSError(errno.EINVAL, f"{str(there)!r} is a {kind}")
-        if not os.access(there, os.W_OK):
-            raise OSError(errno.EACCES, f"{str(there)!r} is not writable")
+        existing = next(place for place in (path, *path.parents) if place.exists())
+        if existing.is_dir() == (existing == path):
+            kind = "folder" if existing == path else "file"
+            raise OSError(errno.EINVAL, f"{str(existing)!r} is a {kind}")
+        if not os.access(existing, os.W_OK):
+            raise OSError(errno.EACCES, f"{str(existing)!r} is not writable")
 
 
 def write(path: Path, content: str | bytes) -> None:

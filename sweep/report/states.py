@@ -48,17 +48,13 @@ def describe_plan(plan: "Plan", store: str, machines: str) -> Table:
         )
     stored = format_counts({**plan.statuses, Status.PENDING.label: 0}) or "none"
     m, d = plan.largest_shape
-    size = (
-        format_size(8.0 * m * d)
-        if plan.built
-        else "too large to build: a solve needs its structure"
-    )
+    size = "too large to build: a solve needs its structure"
+    if plan.built:
+        size = format_size(8.0 * m * d)
     limit = ""
     if plan.time_limit is not None:
-        limit = (
-            f"{format_duration(plan.time_limit)} for a solve; one that does not stop by itself is "
-        )
-        limit += "ended after twice that time plus 30 s"
+        limit = f"{format_duration(plan.time_limit)} for a solve; one that does not stop by itself "
+        limit += "is ended after twice that time plus 30 s"
     needed = f"about {format_size(plan.worker_bytes)} besides Python"
     if plan.worker_bytes > memory.usable():
         needed += f"; this machine has {format_size(memory.usable())}, and would refuse"
@@ -276,8 +272,8 @@ def status_json(status: StoreStatus, indent: int | None = 2) -> str:
             for trouble in status.troubles
         ],
     }
-    own = {name: value for name, value in vars(status).items() if name != "damaged_segments"}
-    return to_json(own | derived, indent)
+    recorded = {name: value for name, value in vars(status).items() if name != "damaged_segments"}
+    return to_json(recorded | derived, indent)
 
 
 def history_content(cell: CellHistory) -> dict[str, Any]:

@@ -162,15 +162,15 @@ def make_claims_table(results: Results, experiment: Experiment) -> ResultTable:
     first = next(iter(groups), "")
     numbers, texts = [], []
     for claim in experiment.claims:
-        found = judge(groups.get(claim.group or first), claim)
+        judgement = judge(groups.get(claim.group or first), claim)
         numbers.append(
             {
                 "claim": claim.text,
                 **{name: getattr(claim, name) for name in ("source", "variable", "least", "most")},
-                "measured_minimum": found.least,
-                "measured_maximum": found.most,
-                "verdict": str(found.verdict),
-                "reason": found.reason,
+                "measured_minimum": judgement.least,
+                "measured_maximum": judgement.most,
+                "verdict": str(judgement.verdict),
+                "reason": judgement.reason,
             }
         )
         ends = (claim.least, claim.most)
@@ -178,8 +178,8 @@ def make_claims_table(results: Results, experiment: Experiment) -> ResultTable:
             {
                 "claim": f"{claim.text} ({claim.source})" if claim.source else claim.text,
                 "states": format_range(*ends) or "no range",
-                "measured": format_range(found.least, found.most, ends) or NONE,
-                "verdict": ": ".join(filter(None, (found.verdict, found.reason))),
+                "measured": format_range(judgement.least, judgement.most, ends) or NONE,
+                "verdict": ": ".join(filter(None, (judgement.verdict, judgement.reason))),
             }
         )
     title = f"{experiment.name}: {CLAIMS}"
@@ -219,10 +219,10 @@ def choose_rows(
     SweepError
         If a name is not a coordinate.
     """
-    known = [str(name) for name in data.coords if name in cells]
+    coordinates = [str(name) for name in data.coords if name in cells]
     for name in (*first, *columns):
-        if name not in known:
-            raise SweepError(f"there is no coordinate {name!r}; {nearest(name, known)}")
+        if name not in coordinates:
+            raise SweepError(f"there is no coordinate {name!r}; {nearest(name, coordinates)}")
     taken = {
         dim
         for name in (*first, *columns)
@@ -241,7 +241,7 @@ def summarise(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFram
     """Return a table's entries: mean and spread over the cells with equal labels along ``by``."""
     codes = _STATES.get_indexer(pd.Index(cells["status"]))
     ok = pd.Series(np.equal(codes, Status.OK), index=cells.index)
-    known = pd.DataFrame(
+    facts = pd.DataFrame(
         {
             "number": cells[value].astype(np.float64).where(ok),
             "ok": ok,
@@ -249,7 +249,7 @@ def summarise(cells: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFram
             "gap": cells["gap"].where(ok) if "gap" in cells else np.nan,
         }
     )
-    rows = known.groupby([cells[name] for name in by], sort=False, dropna=False).agg(
+    rows = facts.groupby([cells[name] for name in by], sort=False, dropna=False).agg(
         mean=("number", "mean"),
         minimum=("number", "min"),
         maximum=("number", "max"),
@@ -273,7 +273,7 @@ def describe(data: xr.Dataset, variable: str) -> str:
 
 def _sort(entries: pd.DataFrame, order: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
     """Sort entries by their labels; ``order`` lists each coordinate's labels in their order."""
-    places = {name: {label: at for at, label in enumerate(order[name])} for name in order}
+    places = {name: {label: n for n, label in enumerate(order[name])} for name in order}
     return entries.sort_values(
         list(order), key=lambda labels: labels.map(places[str(labels.name)]), kind="stable"
     )
@@ -300,22 +300,22 @@ def _arrange(
                 beside: format_published(entry["published"]),
                 "ratio": format_ratio(entry["ratio"]),
             }
-        at = [entry[name] for name in rows]
+        labels_of_row = [entry[name] for name in rows]
         for kind, text in shown.items():
-            texts.setdefault((*at, kind), {})[entry[across]] = text
-    known = {column for row in texts.values() for column in row}
-    columns = [label for label in dict.fromkeys(labels) if label in known]
+            texts.setdefault((*labels_of_row, kind), {})[entry[across]] = text
+    filled = {column for row in texts.values() for column in row}
+    columns = [label for label in dict.fromkeys(labels) if label in filled]
     cells = [
-        [row.get(label, UNPRINTED if at[-1] in BESIDE else MISSING) for label in columns]
-        for at, row in texts.items()
+        [row.get(label, UNPRINTED if labels_of_row[-1] in BESIDE else MISSING) for label in columns]
+        for labels_of_row, row in texts.items()
     ]
     named = "" if across in ("mechanism", "column") else f"{across} = "
-    found = pd.DataFrame(cells, columns=[f"{named}{label_text(label)}" for label in columns])
+    arranged = pd.DataFrame(cells, columns=[f"{named}{label_text(label)}" for label in columns])
     levels = zip([*rows, ""], zip(*texts, strict=True), strict=True)
     index = [pd.Index(map(label_text, level), name=name) for name, level in levels]
     if not beside:
         index = index[:-1] or [pd.Index([""])]  # all rows are measured
-    return found.set_index(index)
+    return arranged.set_index(index)
 
 
 def _format_entry(entry: Mapping[Any, Any], wanted: Wanted) -> str:
@@ -336,8 +336,8 @@ def _format_entry(entry: Mapping[Any, Any], wanted: Wanted) -> str:
         elif wanted.spread == "range":
             ends = (significant(entry[end], wanted.digits) for end in ("minimum", "maximum"))
             text += f" [{', '.join(ends)}]"
-    known, cells = entry["numbers"], entry["cells"]
-    return text if known == cells else f"{text} ({known}/{cells})"
+    numbers, cells = entry["numbers"], entry["cells"]
+    return text if numbers == cells else f"{text} ({numbers}/{cells})"
 
 
 def _format_error(error: float, mean: str, digits: int) -> str:
@@ -388,11 +388,11 @@ def _make_comparisons(
     kinds = {"paper": experiment.published, "closed form": experiment.closed_form}
     for kind, tables in kinds.items():
         for published in tables:
-            asked = wanted.value in ("", published.variable) and "mechanism" in published.axes
-            if asked and published.group in (None, group) and published.variable in data:
-                here = cells_at(data, published.at)
-                if here is not None and (here["status"].to_numpy() != Status.ABSENT).any():
-                    yield _make_comparison(here, published, kind, experiment.reference, wanted)
+            requested = wanted.value in ("", published.variable) and "mechanism" in published.axes
+            if requested and published.group in (None, group) and published.variable in data:
+                compared = cells_at(data, published.at)
+                if compared is not None and (compared["status"].to_numpy() != Status.ABSENT).any():
+                    yield _make_comparison(compared, published, kind, experiment.reference, wanted)
 
 
 def _make_comparison(
@@ -410,17 +410,17 @@ def _make_comparison(
     unstated = [axis for axis in axes if here.sizes.get(axis, 1) > 1]
     first = [name for name in named if name not in ("mechanism", wanted.columns)]
     rows = choose_rows(here, cells, wanted.rows or first, wanted.columns)
-    known = labels_of(here, "mechanism")
-    printed = [name for name in published.axes["mechanism"] if name in known]
+    mechanisms = labels_of(here, "mechanism")
+    printed = [name for name in published.axes["mechanism"] if name in mechanisms]
     order = {name: labels_of(here, name) for name in (*rows, wanted.columns)}
-    order |= {"mechanism": list(dict.fromkeys([*printed, *known]))}
+    order |= {"mechanism": list(dict.fromkeys([*printed, *mechanisms]))}
     numbers = _sort(summarise(cells, variable, list(dict.fromkeys([*order, *named]))), order)
     if unstated:
         meant = f"the table does not say at which {' and '.join(unstated)} its numbers are"
     else:
-        stated = {tuple(at.values()): number for at, number in published.points()}
+        stated = {tuple(point.values()): number for point, number in published.points()}
         places = numbers.reindex(columns=list(published.axes)).itertuples(index=False, name=None)
-        beside = pd.Series([stated.get(at, np.nan) for at in places], numbers.index)
+        beside = pd.Series([stated.get(point, np.nan) for point in places], numbers.index)
         numbers = numbers.assign(
             published=beside, ratio=numbers["mean"] / beside.where(beside != 0)
         )
@@ -460,8 +460,8 @@ def _explain_factor(
         agree = int(((ratios / factor - 1).abs() < _AGREE).sum())
         if agree >= 2 and agree > len(ratios) / 2 and factor > 1 + _AGREE:
             listed = labels if isinstance(labels, tuple) else (labels,)
-            at = ", ".join(f"{n} = {label_text(v)}" for n, v in zip(rows, listed, strict=False))
-            factors.append(f"{factor:.3f}{at and f' at {at}'}")
+            place = ", ".join(f"{n} = {label_text(v)}" for n, v in zip(rows, listed, strict=False))
+            factors.append(f"{factor:.3f}{place and f' at {place}'}")
     if not factors:
         return ""
     return (
@@ -479,11 +479,11 @@ def _make_overview(
     `_LISTED`. If the group has only one of them, or if there would be too many rows, the table
     shows one variable, with a column for every mechanism. If it has none, the table is empty.
     """
-    asked = experiment.show or _LISTED
-    known = [name for name in asked if name in data]
-    shown = [name for name in known if np.isfinite(data[name].to_numpy()).any()] or known
+    wished = experiment.show or _LISTED
+    existing = [name for name in wished if name in data]
+    shown = [name for name in existing if np.isfinite(data[name].to_numpy()).any()] or existing
     if not shown:
-        title = f"{group}: nothing to show; no variable is {', '.join(asked)}"
+        title = f"{group}: nothing to show; no variable is {', '.join(wished)}"
         return ResultTable(title, pd.DataFrame(), pd.DataFrame())
     dims = dict.fromkeys([*data[shown[0]].dims, *data["status"].dims, "mechanism"])
     by = [*(str(dim) for dim in dims if dim not in ("mechanism", "replicate")), "mechanism"]
@@ -493,9 +493,9 @@ def _make_overview(
         return make_table(data, replace(wanted, value=name, rows=tuple(by[:-1])), group)
     columns = {_LISTED.get(name, name.replace("_", " ")): (name, data) for name in shown}
     if not experiment.show and "delta" in data.dims and "epsilon_at_targets" in data:
-        for at, delta in enumerate(labels_of(data, "delta")):  # the least ε for each δ
+        for position, delta in enumerate(labels_of(data, "delta")):  # the least ε for each δ
             # selecting a label of an index makes xarray import dask.array, which takes longer
-            budget = data.drop_indexes("delta").isel(delta=at)
+            budget = data.drop_indexes("delta").isel(delta=position)
             if np.isfinite(budget["epsilon_at_targets"].to_numpy()).any():
                 columns[f"ε at δ={delta:g}"] = ("epsilon_at_targets", budget)
     # a million cells with all their variables and labels would fill the memory

@@ -113,8 +113,8 @@ def load_judged(names: Sequence[str]) -> dict[str, Experiment]:
 
     If there are no names, load the shipped experiments that the scorecard judges.
     """
-    found = {name: load_experiment(name) for name in names or list_experiments()}
-    return {n: one for n, one in found.items() if names or (one.scorecard and one.is_compared)}
+    loaded = {name: load_experiment(name) for name in names or list_experiments()}
+    return {n: e for n, e in loaded.items() if names or (e.scorecard and e.is_compared)}
 
 
 def shorten(wanted: Mapping[str, Experiment]) -> list[Experiment]:
@@ -168,9 +168,9 @@ def _score(experiment: Experiment, stores: Path) -> Scorecard:
         for grid in grids:
             data = assembled(grid, ledger, experiment)
             # cells that are not in the store, of other sizes for instance, were not run
-            there = data["cell"].isin(store.cells.astype(np.str_))
-            if there.any():
-                status = data["status"].where(there, np.int8(Status.ABSENT))
+            stored = data["cell"].isin(store.cells.astype(np.str_))
+            if stored.any():
+                status = data["status"].where(stored, np.int8(Status.ABSENT))
                 groups[grid.group] = data.assign(status=status)
         attributes = open_dataset(stores / name, without=LARGE_TEXTS).attrs
         run = replace(
@@ -221,9 +221,9 @@ def _describe_run(grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> st
     wanted.pop(REPLICATE, None)
     draws = len(run[REPLICATE])
     parts = [f"{draws} draws"] if draws > 1 else []
-    for name, known in wanted.items():
-        have = [label for label in known if label in run[name]]
-        parts += [f"{name} = {format_labels(have)}"] if len(have) < len(known) else []
+    for name, all_labels in wanted.items():
+        have = [label for label in all_labels if label in run[name]]
+        parts += [f"{name} = {format_labels(have)}"] if len(have) < len(all_labels) else []
     return "; ".join(parts) or "all sizes"
 
 

@@ -70,24 +70,24 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
         repeated = "see the numbers that it repeats" if claim.repeats_number else ""
         return Judgement(Verdict.UNJUDGED, repeated or "it states no range")
     numbers, without = _select_numbers(data, claim.variable, claim)
-    known = numbers[(numbers[_STATE] == Status.OK.label) & np.isfinite(numbers[_NUMBER])]
-    if known.empty:
+    finite = numbers[(numbers[_STATE] == Status.OK.label) & np.isfinite(numbers[_NUMBER])]
+    if finite.empty:
         return Judgement(
             Verdict.UNJUDGED, "; ".join(filter(None, (_explain_missing(numbers), without)))
         )
-    values = known[_NUMBER]
-    against = known[[not _is_within(value, claim.least, claim.most) for value in values]]
+    values = finite[_NUMBER]
+    against = finite[[not _is_within(value, claim.least, claim.most) for value in values]]
     seeds = numbers[REPLICATE].nunique()
-    held, within = seeds - against[REPLICATE].nunique(), 1 - len(against) / len(known)
+    held, within = seeds - against[REPLICATE].nunique(), 1 - len(against) / len(finite)
     fails = Verdict.SLIP if claim.slip else Verdict.FAILS
-    where = _name_places(against, known)
+    where = _name_places(against, finite)
     if claim.share < 1:
         verdict = Verdict.HOLDS if within >= claim.share else fails
-        reason = f"at {100 * within:.3g} % of {len(known)} points"
+        reason = f"at {100 * within:.3g} % of {len(finite)} points"
     elif not held:
         verdict, reason = fails, where
-    elif len(known) < len(numbers):
-        verdict, reason = Verdict.UNJUDGED, _explain_missing(numbers.drop(known.index))
+    elif len(finite) < len(numbers):
+        verdict, reason = Verdict.UNJUDGED, _explain_missing(numbers.drop(finite.index))
     elif len(against):
         reason = f"for {held} of {seeds} seeds{where and f'; {where}'}"
         verdict = Verdict.VARIES
@@ -95,7 +95,7 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
         verdict, reason = Verdict.HOLDS, f"for all {seeds} seeds" if seeds > 1 else ""
     remark = "; ".join(filter(None, (reason, without)))
     least, most = float(values.min()), float(values.max())
-    return Judgement(verdict, remark, least, most, len(known), len(against))
+    return Judgement(verdict, remark, least, most, len(finite), len(against))
 
 
 def judge_by_numbers(claim: Claim, numbers: Sequence[Compared]) -> Judgement:
@@ -109,14 +109,14 @@ def judge_by_numbers(claim: Claim, numbers: Sequence[Compared]) -> Judgement:
     if not repeated:
         return Judgement(Verdict.UNJUDGED, "none of its numbers is printed")
     verdict = find_worst(number.verdict for number in repeated)
-    found = [number for number in repeated if number.verdict is verdict]
+    decisive = [number for number in repeated if number.verdict is verdict]
     return Judgement(
         verdict,
-        found[0].reason or "as the numbers in the table",
+        decisive[0].reason or "as the numbers in the table",
         min(values, default=None),
         max(values, default=None),
         points=len(repeated),
-        against=len(found) if verdict is Verdict.FAILS else 0,
+        against=len(decisive) if verdict is Verdict.FAILS else 0,
     )
 
 
@@ -140,7 +140,7 @@ def format_range(
             return f"{value:.12g}"
         shown = (f"{value:.{digits}g}" for digits in range(4, 18))
         inside = _is_within(value, *stated)
-        return next(one for one in shown if _is_within(float(one), *stated) == inside)
+        return next(short for short in shown if _is_within(float(short), *stated) == inside)
 
     if least is None:
         return "" if most is None else f"≤ {text(most)}"
@@ -163,13 +163,13 @@ def _select_numbers(data: xr.Dataset, variable: str, claim: Claim) -> tuple[pd.D
     axes = sorted(frames.axes(data, variable), key=lambda axis: axis != "mechanism")
     cells = frames.long(data, variable)
     missing = dict.fromkeys(axis for axis in (*claim.at, claim.along) if axis and axis not in cells)
-    own = {REPLICATE: cells.get(REPLICATE, 0), _NUMBER: cells[variable]}
-    cells = cells.assign(**missing, **own)
+    decisive = {REPLICATE: cells.get(REPLICATE, 0), _NUMBER: cells[variable]}
+    cells = cells.assign(**missing, **decisive)
     numbers, gone = cells, list[str]()
     over = {} if claim.over is None else {"mechanism": (claim.over,)}
     for axis, labels in (*over.items(), *claim.at.items()):
-        known = cells[axis].unique()
-        absent = [label for label in labels if label not in known]
+        labels_run = cells[axis].unique()
+        absent = [label for label in labels if label not in labels_run]
         gone += [f"{axis} = {', '.join(map(label_text, absent))}"] if absent else []
     for axis, labels in claim.at.items():
         numbers = numbers[numbers[axis].isin(labels)]

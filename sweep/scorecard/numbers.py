@@ -184,20 +184,20 @@ def compare(
         cells = frames.long(data, table.variable)
         axes = [name for name in frames.axes(data, table.variable) if name != "mechanism"]
     decimals = min(_MOST_SHORT_DECIMALS, table.decimals)
-    found: list[Compared] = []
+    compared: list[Compared] = []
     draws_of: list[Array] = []
-    for at, stated in table.points():
-        if at.get("mechanism") in table.same_as:
+    for point, stated in table.points():
+        if point.get("mechanism") in table.same_as:
             continue
-        place = {**table.at, **at}
-        here = frames.rows_at(cells, place)
-        draws, facts = select_ok(here, table.variable), dict[str, Any]()
-        if here.empty:
+        place = {**table.at, **point}
+        matching = frames.rows_at(cells, place)
+        draws, facts = select_ok(matching, table.variable), dict[str, Any]()
+        if matching.empty:
             reason = NOT_RUN
-        elif several := [axis for axis in axes if here[axis].nunique() > 1]:
+        elif several := [axis for axis in axes if matching[axis].nunique() > 1]:
             reason = f"the table does not say at which {' and '.join(several)}"
         elif not draws.size:
-            worst = max(here["status"], key=list(frames.STATES.values()).index)
+            worst = max(matching["status"], key=list(frames.STATES.values()).index)
             reason = "has no number" if worst == Status.OK.label else worst.replace("_", " ")
         else:
             facts = _measure(table.variable, place, cells, draws, reference)
@@ -212,11 +212,11 @@ def compare(
             **{name: getattr(table, name) for name in ("source", "variable", "cause", "slip")},
             **facts,
         )
-        of_reference = at.get("mechanism") in table.references
+        of_reference = point.get("mechanism") in table.references
         if not of_reference or not (number.agrees() or number.reason == NOT_RUN):
-            found.append(number)
+            compared.append(number)
             draws_of.append(draws)
-    return _judge(found, draws_of, drawn=drawn)
+    return _judge(compared, draws_of, drawn=drawn)
 
 
 def find_surprising(chances: Sequence[float]) -> list[bool]:
@@ -227,7 +227,7 @@ def find_surprising(chances: Sequence[float]) -> list[bool]:
     """
     from scipy.stats import false_discovery_control  # takes half a second to import
 
-    return [bool(one <= LEVEL) for one in false_discovery_control(chances)] if chances else []
+    return [bool(chance <= LEVEL) for chance in false_discovery_control(chances)] if chances else []
 
 
 def compute_chance(low: float, high: float, draws: Array) -> float:

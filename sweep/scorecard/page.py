@@ -47,7 +47,7 @@ class Sentence:
         draw. The share is None if nothing was measured.
         """
         judged = [row.judgement for row in self.rows if row.judgement.points]
-        return fmean(1 - one.against / one.points for one in judged) if judged else None
+        return fmean(1 - j.against / j.points for j in judged) if judged else None
 
     @property
     def verdict(self) -> Verdict:
@@ -88,9 +88,8 @@ def fill(page: str, card: Scorecard) -> str:
         elif source != match[1]:
             text = _list_failures(_select_source(card, source))
         else:
-            text = (
-                "\n\n".join(_describe_experiments(_select_source(card, source), source)) or "None."
-            )
+            described = _describe_experiments(_select_source(card, source), source)
+            text = "\n\n".join(described) or "None."
         return f"<!-- scorecard: {match[1]} -->\n{text}\n<!-- end of scorecard -->\n"
 
     text, sections = SECTION.subn(section, page)
@@ -141,11 +140,11 @@ def _group_sentences(card: Scorecard) -> list[list[Sentence]]:
 
     The sentences are in the order of their first claims.
     """
-    found: dict[tuple[str, str], dict[str, list[ClaimRow]]] = {}
+    sentences: dict[tuple[str, str], dict[str, list[ClaimRow]]] = {}
     for row in card.claims:
-        readings = found.setdefault((row.claim.text, row.claim.source), {})
+        readings = sentences.setdefault((row.claim.text, row.claim.source), {})
         readings.setdefault(row.claim.reading, []).append(row)
-    return [[*map(Sentence, readings.values())] for readings in found.values()]
+    return [[*map(Sentence, readings.values())] for readings in sentences.values()]
 
 
 def _select_counted(card: Scorecard) -> tuple[list[Compared], list[Sentence]]:
@@ -154,9 +153,7 @@ def _select_counted(card: Scorecard) -> tuple[list[Compared], list[Sentence]]:
     Numbers and sentences in another reading of the paper are not counted.
     """
     numbers = [row for row in card.numbers if row.kind != OTHER_READING]
-    sentences = [
-        one for readings in _group_sentences(card) for one in readings if not one.claim.reading
-    ]
+    sentences = [s for readings in _group_sentences(card) for s in readings if not s.claim.reading]
     return numbers, sentences
 
 
@@ -178,11 +175,11 @@ def _describe_sources(card: Scorecard) -> str:
 def _count_verdicts(card: Scorecard) -> list[str]:
     """Return three texts that count printed numbers, closed forms and sentences by verdict."""
     numbers, sentences = _select_counted(card)
-    kinds = ([one.verdict for one in numbers if one.kind == k] for k in ("printed", "closed form"))
-    counts = map(Counter, (*kinds, [one.verdict for one in sentences]))
+    kinds = ([row.verdict for row in numbers if row.kind == k] for k in ("printed", "closed form"))
+    counts = map(Counter, (*kinds, [sentence.verdict for sentence in sentences]))
     return [
-        ", ".join(f"{found[one]} {_MARKS[one]}" for one in reversed(Verdict) if one in found)
-        for found in counts
+        ", ".join(f"{count[v]} {_MARKS[v]}" for v in reversed(Verdict) if v in count)
+        for count in counts
     ]
 
 
@@ -196,9 +193,9 @@ def _list_failures(card: Scorecard) -> str:
             place = f"{', '.join([_column(row), *axes])}: {_cell(row)}"
             table = f"{row.table} (`{row.experiment}`): "
             causes[row.cause].setdefault(table, []).append(place)
-    for one in sentences:
-        if one.verdict is Verdict.FAILS:
-            causes[one.cause][f"“{one.claim.text}”"] = []
+    for sentence in sentences:
+        if sentence.verdict is Verdict.FAILS:
+            causes[sentence.cause][f"“{sentence.claim.text}”"] = []
     return (
         "\n".join(
             f"- {'; '.join(name + '; '.join(places) for name, places in found.items())}: "
@@ -221,17 +218,18 @@ def _describe_experiments(card: Scorecard, paper: str = "") -> list[str]:
     """
     sentences, parts = _group_sentences(card), []
     for run in card.runs:
-        at = {"all sizes": "", "not run": " Not run."}.get(run.run_at, f" Run: {run.run_at}.")
+        run_at = {"all sizes": "", "not run": " Not run."}.get(run.run_at, f" Run: {run.run_at}.")
         source, title = _remove_paper(run.source, paper), run.title.partition(":")[0]
-        parts.append(f"**`{run.experiment}`**{source and f', {source}'}: {title}.{at}")
+        parts.append(f"**`{run.experiment}`**{source and f', {source}'}: {title}.{run_at}")
         numbers = card.of(run.experiment).numbers
         tables = defaultdict[tuple[str, str, str], list[Compared]](list)
         for row in numbers:
             tables[row.kind, row.table, row.variable].append(row)
         for (kind, name, _), rows in tables.items():
             parts.append(_describe_numbers(name if kind == "printed" else f"{name} ({kind})", rows))
-        own = [one for one in sentences if one[0].rows[0].experiment == run.experiment]
-        parts += ["\n".join(_describe_sentence(one, run, paper) for one in own)] if own else []
+        first_here = (s for s in sentences if s[0].rows[0].experiment == run.experiment)
+        statements = "\n".join(_describe_sentence(s, run, paper) for s in first_here)
+        parts += [statements] if statements else []
     return parts
 
 
@@ -309,11 +307,11 @@ def _describe_sentence(readings: Sequence[Sentence], run: Run, paper: str) -> st
         stated += f" at {100 * first.share:.0f} % of the points"
     means = ": ".join(filter(None, ("; ".join(meant), stated)))
     remark = "; ".join(filter(None, (source, means)))
-    found = [
+    verdicts = [
         f"{one.claim.reading and f'read as {one.claim.reading}: '}{_describe_verdict(one)}"
         for one in readings
     ]
-    return f"- “{first.text}”{remark and f' ({remark})'}: {'; '.join(found)}."
+    return f"- “{first.text}”{remark and f' ({remark})'}: {'; '.join(verdicts)}."
 
 
 def _describe_verdict(sentence: Sentence) -> str:
@@ -322,17 +320,17 @@ def _describe_verdict(sentence: Sentence) -> str:
     if verdict is not Verdict.HOLDS and claim.share == 1:
         rows = [row for row in rows if row.judgement.verdict is verdict]
     judged = [row.judgement for row in rows]
-    found = f"**{_MARKS[verdict]}**"
+    described = f"**{_MARKS[verdict]}**"
     if verdict is Verdict.UNJUDGED:
-        return f"{found}, {'; '.join(dict.fromkeys(one.reason for one in judged))}"
+        return f"{described}, {'; '.join(dict.fromkeys(judgement.reason for judgement in judged))}"
     if sentence.within not in (None, 0, 1):
-        found += f", true at {100 * sentence.within:.3g} % of the points"
+        described += f", true at {100 * sentence.within:.3g} % of the points"
     if len(rows) < len(sentence.rows):
-        found += f" (not {', '.join(row.claim.part or f'`{row.experiment}`' for row in rows)})"
-    least = min((one.least for one in judged if one.least is not None), default=None)
-    most = max((one.most for one in judged if one.most is not None), default=None)
-    found += f", {format_range(least, most, (claim.least, claim.most))}"
-    return f"{found}: {claim.slip}" if verdict is Verdict.SLIP else found
+        described += f" (not {', '.join(row.claim.part or f'`{row.experiment}`' for row in rows)})"
+    least = min((j.least for j in judged if j.least is not None), default=None)
+    most = max((j.most for j in judged if j.most is not None), default=None)
+    described += f", {format_range(least, most, (claim.least, claim.most))}"
+    return f"{described}: {claim.slip}" if verdict is Verdict.SLIP else described
 
 
 def _describe_quantity(claim: Claim) -> str:
@@ -345,8 +343,8 @@ def _describe_quantity(claim: Claim) -> str:
     of = ", ".join(map(str, claim.at.get("mechanism", ())))
     over = f" / {claim.over}" if claim.over is not None else ""
     along = f", growth along {claim.along}" if claim.along else ""
-    at = [f"{k} = {format_labels(v)}" for k, v in claim.at.items() if k != "mechanism"]
-    return "; ".join([f"{of}{over} `{claim.variable}`{along}".strip(), *at])
+    restrictions = [f"{k} = {format_labels(v)}" for k, v in claim.at.items() if k != "mechanism"]
+    return "; ".join([f"{of}{over} `{claim.variable}`{along}".strip(), *restrictions])
 
 
 def _make_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
