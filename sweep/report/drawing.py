@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from matplotlib.transforms import Bbox
 
 Numbers = Sequence[float] | NDArray[np.float64]
 
@@ -42,7 +43,7 @@ Each further colour is the one farthest from all before it, for readers with nor
 those without green cones (Oklab distances); 32 are as many as stay 0.11 apart."""
 _MARKERS = "os^DvP*<>"
 """Nine, so that styles with one colour, which are 32 apart, have different markers."""
-_DASHES: tuple[Any, ...] = (
+_DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = (
     "-",
     (0, (5, 2)),
     (0, (1, 1.4)),
@@ -474,7 +475,7 @@ def _separate(axis: "Axis", names: Sequence[str]) -> None:
     low, high = sorted(axis.get_view_interval())
     ticks = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
     shown = [(value, label) for value, label in ticks if low <= value <= high and label.get_text()]
-    kept, boxes = dict[float, str](), list[Any]()
+    kept, boxes = dict[float, str](), list["Bbox"]()
     for value, label in reversed(shown):
         box = label.get_window_extent().padded(_APART / 2)
         if not any(box.overlaps(other) for other in boxes):

@@ -17,7 +17,9 @@ from sweep.dataset import frames, reading
 from sweep.dataset.pivots import label_text, labels_of, row_labels
 from sweep.dataset.reading import Results
 from sweep.errors import SweepError, command
+from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import SIZES, Experiment, Figure
+from sweep.grid.cells import Cell
 from sweep.report import drawing, tables
 from sweep.report.drawing import PRINTED, Line, Panel, Picture
 from sweep.state.stored import of_store
@@ -226,7 +228,7 @@ def _draw_variable(source: _Source, figure: Figure) -> _Drawn:
 
 def _find_published(source: _Source, figure: Figure, labels: Sequence[str]) -> Iterator[Line]:
     """Yield the numbers of papers and closed forms for the lines with these labels, as points."""
-    printed: dict[str, dict[Any, float]] = {}
+    printed: dict[str, dict[Scalar, float]] = {}
     for table in (*source.experiment.published, *source.experiment.closed_form):
         concerns = table.variable == figure.variable and table.group in (None, source.group)
         if concerns and not table.reading and figure.x in table.axes:
@@ -236,7 +238,7 @@ def _find_published(source: _Source, figure: Figure, labels: Sequence[str]) -> I
                 )
     for label in labels:
         if numbers := printed.get(label):
-            x, y = list(numbers), list(numbers.values())
+            x, y = list(map(float, numbers)), list(numbers.values())
             yield Line(label, x, y, dots=True, variant=PRINTED)
 
 
@@ -397,7 +399,7 @@ def _draw_variances(stored: Sequence[_Kept], store: Location) -> list[Panel]:
     return [Panel("", lines, {**labels, "xscale": "log", "yscale": "log"})]
 
 
-def _make_targets(cell: Any) -> NDArray[np.float64]:
+def _make_targets(cell: Cell) -> NDArray[np.float64]:
     """Return the targets of a cell's queries, computed again from the cell's parameters."""
     if workloads.families()[cell.workload.name].runs_code:
         raise SweepError(

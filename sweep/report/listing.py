@@ -63,7 +63,7 @@ LISTINGS: Mapping[str, Callable[[], list[Entry]]] = {
 """The functions that return the listings of ``sweep list``, by name, in the order of printing."""
 
 
-def _format_default(default: Any) -> str:
+def _format_default(default: object) -> str:
     if default is inspect.Parameter.empty:
         return ""
     return json.dumps(default) if default is None or isinstance(default, bool) else str(default)

@@ -276,7 +276,7 @@ def status_json(status: StoreStatus, indent: int | None = 2) -> str:
     return to_json(recorded | derived, indent)
 
 
-def history_content(cell: CellHistory) -> dict[str, Any]:
+def history_content(cell: CellHistory) -> dict[str, object]:
     """Return a cell's history as content for JSON."""
     return {
         "cell": cell.cell,
@@ -286,6 +286,6 @@ def history_content(cell: CellHistory) -> dict[str, Any]:
     }
 
 
-def to_json(content: Any, indent: int | None = 2) -> str:
+def to_json(content: object, indent: int | None = 2) -> str:
     """Return content as JSON, with null for NaN and infinite numbers."""
     return json.dumps(to_jsonable_python(content, inf_nan_mode="null"), indent=indent)

@@ -4,7 +4,7 @@ A table consists of numbers and of the texts that display them; `formats` writes
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from sweep.dataset import frames, reading
 from sweep.dataset.pivots import cells_at, label_text, labels_of, percent, significant
 from sweep.dataset.reading import Results
 from sweep.errors import SweepError
+from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import ComparisonTable, Experiment
 from sweep.scorecard.claims import format_range, judge
 from sweep.scorecard.numbers import select_ok
@@ -271,7 +272,7 @@ def describe(data: xr.Dataset, variable: str) -> str:
     return long_name.replace(_REFERENCE, str(data.attrs.get("reference", _REFERENCE)))
 
 
-def _sort(entries: pd.DataFrame, order: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+def _sort(entries: pd.DataFrame, order: Mapping[str, Sequence[Scalar]]) -> pd.DataFrame:
     """Sort entries by their labels; ``order`` lists each coordinate's labels in their order."""
     places = {name: {label: n for n, label in enumerate(order[name])} for name in order}
     return entries.sort_values(
@@ -283,7 +284,7 @@ def _arrange(
     entries: pd.DataFrame,
     rows: Sequence[str],
     across: str,
-    labels: Sequence[Any],
+    labels: Sequence[Scalar],
     wanted: Wanted,
     beside: str = "",
 ) -> pd.DataFrame:
@@ -292,7 +293,7 @@ def _arrange(
     ``beside`` is the label of rows with published numbers. Such a row follows each row of measured
     numbers and is followed by a row of ratios. If ``beside`` is empty, all rows are measured.
     """
-    texts: dict[tuple[Any, ...], dict[Any, str]] = {}
+    texts: dict[tuple[Scalar, ...], dict[Scalar, str]] = {}
     for entry in entries.to_dict("records"):
         shown = {"measured": _format_entry(entry, wanted)}
         if beside and not math.isnan(entry["published"]):
@@ -318,7 +319,7 @@ def _arrange(
     return arranged.set_index(index)
 
 
-def _format_entry(entry: Mapping[Any, Any], wanted: Wanted) -> str:
+def _format_entry(entry: Mapping[Hashable, Any], wanted: Wanted) -> str:
     """Format an entry's mean and spread; if no cell is ok, return the entry's state.
 
     A standard error has as many decimals as its mean.
