@@ -233,9 +233,8 @@ def _find_published(source: _Source, figure: Figure, labels: Sequence[str]) -> I
         concerns = table.variable == figure.variable and table.group in (None, source.group)
         if concerns and not table.reading and figure.x in table.axes:
             for place, number in table.points():
-                printed.setdefault(label_text(place.get(figure.hue, "")), {})[place[figure.x]] = (
-                    number
-                )
+                series = label_text(place.get(figure.hue, ""))
+                printed.setdefault(series, {})[place[figure.x]] = number
     for label in labels:
         if numbers := printed.get(label):
             x, y = list(map(float, numbers)), list(numbers.values())

@@ -202,13 +202,14 @@ def format_moment(seconds: float) -> str:
 def describe_stale(store: str | Location) -> str:
     """Return a sentence on the cells of a store that were solved by other code.
 
-    The sentence is empty if there are none, or if the experiment cannot be laid out here.
+    The sentence is empty if there are none, or if this is not known: the experiment cannot be laid
+    out here, or the journal cannot be read.
     """
     try:
         stored = of_store(store)
+        ledger = Journal(stored.store.journal).refresh()
     except SweepError:
         return ""
-    ledger = Journal(stored.store.journal).refresh()
     outdated, _ = solved_by_other_code(stored.cells, ledger)
     return describe_other_code(int(outdated.sum()), counted(stored.cells.ids, ledger), store)
 

@@ -1,5 +1,6 @@
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,13 @@ def test_run_forget_and_the_rerun_that_is_suggested(command, on_the_test_cluster
 def test_bad_input_is_one_sentence_and_exit_code_2(here, refusal, words, said):
     (here / "file").touch()
     assert said in refusal(*shlex.split(words))
+
+
+def test_a_dataset_without_its_journal_is_shown(swept, here, command):
+    swept(here / "s")
+    shown = command("show", "s").output
+    shutil.rmtree(here / "s" / "journal")
+    assert command("show", "s").output == shown
 
 
 def test_debug_shows_the_traceback(command):
