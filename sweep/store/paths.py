@@ -278,7 +278,7 @@ class ObjectPath(PurePosixPath):
 
     def _ask(self, request: Callable[["ObjectStore"], Answer]) -> Answer:
         """Return ``request(bucket)`` for this key's bucket; raise obstore's errors as `OSError`."""
-        bucket = _client(self.bucket)
+        bucket = connect(self.bucket)
         from obstore import exceptions
 
         try:
@@ -409,7 +409,7 @@ def _sentence(error: Exception) -> str:
 
 
 @cache
-def _client(address: str) -> "ObjectStore":
+def connect(address: str) -> "ObjectStore":
     """Return a connection to a bucket; raise StoreError if the bucket cannot be opened."""
     more: dict[str, Any] = {}
     try:
@@ -420,8 +420,8 @@ def _client(address: str) -> "ObjectStore":
             from obstore.auth.boto3 import Boto3CredentialProvider
 
             more = {"credential_provider": Boto3CredentialProvider()}
-        connect: Any = store.from_url
-        client: ObjectStore = connect(address, retry_config=RETRIES, **more)
+        from_url: Any = store.from_url
+        client: ObjectStore = from_url(address, retry_config=RETRIES, **more)
         return client
     except Exception as error:  # boto3 raises many types of errors, and a package may be missing
         raise StoreError(

@@ -269,19 +269,19 @@ def test_a_profile_is_read_from_its_file(tmp_path, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_PROFILE", "mine")
-    made = paths._client("s3://mine/x")
+    made = paths.connect("s3://mine/x")
     assert made.config["region"] == "eu-central-1"
     assert made.credential_provider()["access_key_id"] == "a"
     monkeypatch.setenv("AWS_PROFILE", "other")
     with pytest.raises(StoreError, match=r"profile \(other\) could not be found; install"):
-        paths._client("s3://other/x")
+        paths.connect("s3://other/x")
     monkeypatch.setitem(sys.modules, "obstore.auth.boto3", None)
     with pytest.raises(StoreError, match="and boto3 for AWS_PROFILE"):
-        paths._client("s3://another/x")
+        paths.connect("s3://another/x")
 
 
 def test_a_missing_extra_is_one_sentence(refusal, monkeypatch):
-    paths._client.cache_clear()
+    paths.connect.cache_clear()
     monkeypatch.setitem(sys.modules, "obstore", None)
     assert "install fitness-sweep[objects]" in refusal("status", "s3://b/x")
 
@@ -290,7 +290,7 @@ def test_an_environment_without_credentials_is_one_sentence(refusal, monkeypatch
     for name in [name for name in os.environ if name.startswith(("AWS_", "AZURE_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setattr(paths, "RETRIES", {"max_retries": 0})
-    paths._client.cache_clear()
+    paths.connect.cache_clear()
     assert "169.254.169.254" in refusal("status", "s3://elsewhere/x")
     assert "Account must be specified" in refusal("status", "az://elsewhere/x")
-    paths._client.cache_clear()
+    paths.connect.cache_clear()
