@@ -131,8 +131,13 @@ class Progress(Generic[AnyPoint]):
         return self.stop is Stop.TIMED_OUT
 
 
+# The panel below: 64 and 128 cells of the chosen part of `benchmarks.panel`, six of its kinds, and
+# 60 matrices with entries over up to 18 decades. It takes 465 Newton steps and 567 products.
 _LONGEST = 0.99
-"""Largest step, as a share of the step that would make a weight or a slack zero."""
+"""Largest step, as a share of the step that would make a weight or a slack zero.
+
+The panel takes 626 steps with 0.9 and 468 steps with 591 products with 0.999.
+"""
 _OFF_CENTRE = 1000.0
 """Ratio of the certified gap to the complementarity gap above which a step does not reduce mu.
 
@@ -142,11 +147,22 @@ cells) take 640 and 251 Newton steps with a limit of 1000, 640 and 248 with a li
 and 260 with a limit of 100. With these limits, marginals take 115, 143 and 156 steps.
 """
 _SMALLEST_CENTRING = 1e-4
+"""Least factor by which a step multiplies mu.
+
+The panel takes 493 steps with 1e-2, and 469 with 1e-6.
+"""
 _SMALLEST_STEP = 1e-4
+"""Shortest step that is tried, after 13 halvings; the panel is the same with 1e-2 and 1e-6."""
 _LEAST_CENTRALITY = 0.01
-"""Least entry of x * slack at the start, relative to the mean of its entries."""
+"""Least entry of x * slack at the start, relative to the mean of its entries.
+
+The panel takes 502 steps with 0.3, and 466 with 1e-4.
+"""
 _REDUCTION = 0.003
-"""Reduction of a Newton system's residual if the preconditioner includes all couplings."""
+"""Reduction of a Newton system's residual if the preconditioner includes all couplings.
+
+The panel takes 534 steps and 643 products with 0.03, 461 steps and 712 products with 0.0003.
+"""
 _REDUCTION_BY_PRODUCTS = 0.03
 """Reduction of the residual otherwise: a step then takes ten to forty products with the Hessian.
 
@@ -155,6 +171,10 @@ and 171 with 0.03, 15 and 250 with 0.3. Ranges of 128 and 256 cells to gaps of 1
 tables of two ordered attributes take 60 to 70 % of the products that they take with 0.003.
 """
 _MOST_BEND = 0.5
+"""Largest second-order change of an entry of the gradient that is believed, as a share of it.
+
+The panel takes 463 steps with 0.1 and 498 with 5.
+"""
 _NEGLIGIBLE_BEND = 0.002
 """Smallest bend for which a step is corrected, as a share of the sum of x * slack.
 

@@ -40,11 +40,27 @@ from workloads.operators.blas import product, whole
 Single = NDArray[np.float32]
 Rows = slice | Indices
 
+# The panel below is that of `solvers.dual.interior_point`.
 _NODE_SPACING = 2.0
+"""Distance of the nodes in log t: their number decides the time of the preconditioner.
+
+The panel takes 451 steps and 535 products with 1, and 506 steps and 809 products with 3.
+"""
 _FIRST_NODE = 0.5
+"""Distance in log t of the first node below half of the smallest singular value.
+
+The panel takes 574 products instead of 567 with 0, and 553 with 2.
+"""
 _SMALLEST_RELATIVE = 1e-9
+"""Least singular value, relative to the largest, that the nodes resolve.
+
+Each factor of ten takes another node. The panel takes 543 products instead of 567 with 1e-12, and
+1288 with 1e-6.
+"""
 _MOST_DECAY = 5.0
+"""Decay exp(-5) from which an entry is left out; the panel takes 753 products with exp(-2)."""
 _PANEL = 256
+"""Rows whose Gram matrix is squared at a time: 256 rows of 1000 numbers are 1 MB of cache."""
 
 
 @dataclass(frozen=True, eq=False)

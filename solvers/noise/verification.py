@@ -22,8 +22,14 @@ LARGEST_RESIDUAL = 1e-12
 """Largest accepted `residual` of a factorisation, in units of the noise."""
 
 _REFINED = LARGEST_RESIDUAL / 10
+"""Residual above which factors are corrected: scaling the noise may add as much rounding again."""
 _BLOCK_ENTRIES = 2**22
+"""Entries of W - L B that are compared at a time: 32 MiB, whatever the size of W."""
 _SAMPLED_QUERIES = 128
+"""Number of queries of each kind whose variances are computed a second time, from rows of L.
+
+Two samples of k cells cost ``256 k d``, a small part of the ``k**2 d`` of one spectrum.
+"""
 
 
 def from_right_inverse(
