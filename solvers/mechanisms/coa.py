@@ -29,7 +29,7 @@ This module differs from the paper:
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import scipy
@@ -42,10 +42,7 @@ from solvers.solution import Solution
 from solvers.strategy import from_covariance
 from workloads.operators import Array
 from workloads.operators.blas import inner, product
-from workloads.parameters import Bounds, Count, Positive
-
-_BETA, _SIGMA = 0.1, 0.25
-"""Factor by which a rejected step shrinks, and Armijo's share of the decrease, as in KDD'16."""
+from workloads.parameters import Bounds, Count, NotNegative, Positive
 
 _SMALLEST_STEP = 1e-12
 """Shortest step that is tried: a shorter one changes the objective by less than its rounding error.
@@ -166,6 +163,9 @@ class COA(Iterative):
         "published": {"homotopy": False, "theta": 1e-3, "tol": 0.0, "max_iterations": 30}
     }
     revision = 2
+    shrink: ClassVar[float] = 0.1
+    sufficient: ClassVar[float] = 0.25
+    """β and σ of the line search in Algorithm 1, as section 5 of KDD'16 states them."""
 
     max_iterations: Count = 1000
     cg_steps: Annotated[int, Bounds(ge=1)] = 5
@@ -181,7 +181,7 @@ class COA(Iterative):
         stopping = self.stopping()
         stop: Stop | None = None
         operator = problem.workload.operator
-        gram = operator.gram(np.ones(problem.workload.m))
+        gram = operator.gram(self.query_weights(problem))
         unit = float(np.trace(gram)) / len(gram)
         V = gram / unit
         X, inverse, iterations = np.eye(len(V)), np.eye(len(V)), 0
@@ -191,7 +191,7 @@ class COA(Iterative):
             point = _evaluate(X, inverse, V, current)
             visited = visited or [point.measured(unit)]
             while (stop := stopping.spent(iterations)) is None:
-                direction = _find_direction(point, self.cg_steps)
+                direction = self.direction(point, unit, iterations)
                 slope = inner(point.gradient, direction)
                 if current > self.theta and -slope <= _STAGE_TOLERANCE * point.objective:
                     break
@@ -202,8 +202,8 @@ class COA(Iterative):
                     lambda moved: moved.objective,
                     point.objective,
                     slope,
-                    sufficient=_SIGMA,
-                    shrink=_BETA,
+                    sufficient=self.sufficient,
+                    shrink=self.shrink,
                     least=_SMALLEST_STEP,
                 )
                 if moved is None:
@@ -211,6 +211,8 @@ class COA(Iterative):
                 rises.append(moved.objective / point.objective)
                 point, iterations = moved, iterations + 1
                 visited.append(point.measured(unit))
+                if self.is_last(1 - rises[-1]):
+                    break
             X, inverse = point.X, point.inverse
         gap = _certify_gap(point, V)
         norms = [norm for _, norm in visited]
@@ -232,8 +234,72 @@ class COA(Iterative):
             trace=traced([cost for cost, _ in visited], gradient_norm=norms),
         )
 
+    def query_weights(self, problem: Problem) -> Array:
+        """The weights of the queries' variances in the total error, shape (m,)."""
+        return np.ones(problem.workload.m)
+
+    def direction(self, point: _Point, unit: float, iterations: int) -> Array:
+        """The direction of the next step; ``unit`` is the mean diagonal entry of V."""
+        return _find_direction(point, self.cg_steps)
+
+    def is_last(self, decrease: float) -> bool:
+        """Whether a step that lowered the objective by this share ends the run; here none does."""
+        return False
+
     def work(self, size: ProblemSize) -> Work:
         """Up to 300 Newton steps, each a few products of d x d matrices."""
         d = size.d
         steps = min(self.max_iterations, 300)
         return Work(flops=4e8 + 40.0 * steps * d**3, bytes=100.0 * d * d)
+
+
+@dataclass(frozen=True)
+class PublishedCA(COA):
+    """CA, wCA-I and wCA-II as PVLDB 14(10) and arXiv v1 ran them: up to thirty steps of COA.
+
+    The constants are those of the authors' code (cmla-psu/matrixqueries, SM-II/convexdp.py):
+    β = 0.5, σ = 1e-4, θ = 1e-3 times the mean diagonal entry of V, five conjugate gradient steps, a
+    first step along the negative gradient, and an end after a step that lowers the objective by at
+    most 1e-5 of it. The result is not the optimum, and it moves with the last bits of W: for ranges
+    over 64 cells by 0.1 % if the entries of W change by 1e-14.
+
+    Attributes
+    ----------
+    weighting : {"CA", "wCA-I", "wCA-II"}
+        Whether queries have equal weights, or are divided by their targets or by the square roots
+        of their targets.
+    """
+
+    name = "published-CA"
+    source = "the authors' code of PVLDB 14(10), section 7"
+    presets: ClassVar = {}
+    revision = 1
+    shrink = 0.5
+    sufficient = 1e-4
+
+    tol: NotNegative = 0.0
+    max_iterations: Count = 30
+    homotopy: bool = False
+    theta: Positive = 1e-3
+    weighting: Literal["CA", "wCA-I", "wCA-II"] = "CA"
+
+    def query_weights(self, problem: Problem) -> Array:
+        """The squares of the factors by which the rows of W are scaled."""
+        powers = {"CA": 0, "wCA-I": 2, "wCA-II": 1}
+        return problem.targets ** -powers[self.weighting]
+
+    def direction(self, point: _Point, unit: float, iterations: int) -> Array:
+        """First the negative gradient, from which the line search tries the authors' lengths.
+
+        The authors do not divide V by its unit, so that they try lengths 2^-j times the unit. They
+        accept none of the first ones; beginning at 2^20 times the unit's fraction changes no step
+        of theirs, and makes the answer the same in every unit.
+        """
+        if iterations == 0:
+            fraction, _ = np.frexp(unit)
+            return _clear_diagonal(-(2.0**20) * fraction * point.gradient)
+        return super().direction(point, unit, iterations)
+
+    def is_last(self, decrease: float) -> bool:
+        """Whether the objective fell by a hundred thousandth at most."""
+        return decrease <= 1e-5

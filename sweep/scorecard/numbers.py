@@ -1,11 +1,10 @@
 """Compare the numbers of a paper with measured numbers, and give a verdict on each.
 
-A number about a fixed workload is compared with one measurement. A number about a random workload
-comes from a single draw by the paper's authors, so it is tested against the distribution of our own
-draws.
+A number is compared with one measurement. What we draw ourselves of a random workload decides
+nothing about the one draw that a paper prints; it shows how typical that draw is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from itertools import groupby
@@ -28,10 +27,10 @@ from sweep.store.records import Status
 
 Array = NDArray[np.float64]
 
-LEVEL = 0.01
-"""Largest probability that a table gets any ✗ although all its numbers follow our distribution."""
-FEWEST_DRAWS = 20
-"""Smallest number of our draws against which a printed number is tested."""
+_OUTSIDE = 0.01
+"""Probability with which a further draw of ours is outside of the interval that pages show."""
+OUR_DRAWS = "draws of our own"
+"""The reason why a number is not judged by workloads that we drew ourselves."""
 PUBLISHED_REFERENCE = "SM-II (published)"
 """Label of the mechanism SM-II as published. The papers compute variance ratios at the privacy cost
 of this mechanism, and we compute them at the privacy cost of the optimum."""
@@ -87,9 +86,8 @@ class Compared:
     reason : str
         Why the number cannot be judged.
     median, least, most : float, optional
-        Median of the draws, and the ends of the interval that contains a further draw with
-        probability 1 - `LEVEL`. If the number cannot be judged, the interval extends from the
-        smallest to the largest draw. If there is only one draw, all three are equal.
+        Median of our draws, and the ends of the interval that contains a further draw with a
+        probability of 99 %. If there is only one draw, all three are equal.
     gap : float, optional
         Largest certified gap of our reference mechanism; None if the number does not depend on a
         reference mechanism, or this mechanism was not measured.
@@ -163,21 +161,15 @@ def compare(
     The numbers of the mechanisms in ``same_as`` are left out. A number of the table's own reference
     mechanism, which is 1, is left out if it agrees or was not run.
 
-    A number about a fixed workload agrees if the measured number, within the certified gap of our
-    reference, rounds to it. A number about a random workload agrees unless `find_surprising`
-    rejects its p-value.
-
-    A number may also agree up to a factor: the squared privacy cost of the paper's reference
-    divided by that of our reference.
-    If the workload is random, this factor is measured at the same point, with the mechanism
-    `PUBLISHED_REFERENCE`. If the workload is fixed, the factor follows from IP's number in the same
-    row, and must explain at least one further number of the row.
+    A number agrees if the measured number, within the certified gap of our reference, rounds to it.
+    It may also agree up to a factor: the squared privacy cost of the paper's reference divided by
+    that of our reference. The factor follows from IP's number in the same row, and must agree with
+    at least one further number of the row.
 
     Parameters
     ----------
     drawn : bool
-        Whether the workload or its targets are random, so that the paper's numbers come from a
-        single draw.
+        Whether the workload or its targets are drawn by us, so that the numbers are not judged.
     """
     cells, axes = pd.DataFrame(), []
     if table.variable in data:
@@ -185,7 +177,6 @@ def compare(
         axes = [name for name in frames.axes(data, table.variable) if name != "mechanism"]
     decimals = min(_MOST_SHORT_DECIMALS, table.decimals)
     compared: list[Compared] = []
-    draws_of: list[Array] = []
     for point, stated in table.points():
         if point.get("mechanism") in table.same_as:
             continue
@@ -201,8 +192,7 @@ def compare(
             reason = "has no number" if worst == Status.OK.label else worst.replace("_", " ")
         else:
             facts = _measure(table.variable, place, cells, draws, reference)
-            few = drawn and draws.size < FEWEST_DRAWS
-            reason = f"{draws.size} draws, {FEWEST_DRAWS} are needed" if few else table.unjudged
+            reason = table.unjudged or (OUR_DRAWS if drawn else "")
         number = Compared(
             place,
             f"{stated:.{max(count_decimals(stated), decimals)}f}",
@@ -215,41 +205,21 @@ def compare(
         of_reference = point.get("mechanism") in table.references
         if not of_reference or not (number.agrees() or number.reason == NOT_RUN):
             compared.append(number)
-            draws_of.append(draws)
-    return _judge(compared, draws_of, drawn=drawn)
-
-
-def find_surprising(chances: Sequence[float]) -> list[bool]:
-    """Return whether the Benjamini-Hochberg rule rejects each p-value in ``chances`` at `LEVEL`.
-
-    If all numbers come from our distribution, the probability that the rule rejects any of them is
-    at most `LEVEL`; otherwise, the expected share of wrong rejections is at most `LEVEL`.
-    """
-    from scipy.stats import false_discovery_control  # takes half a second to import
-
-    return [bool(chance <= LEVEL) for chance in false_discovery_control(chances)] if chances else []
-
-
-def compute_chance(low: float, high: float, draws: Array) -> float:
-    """Return the probability that a further draw is at least as far from the mean as [low, high].
-
-    The mean is the geometric mean of the draws, and distances are measured between logarithms. The
-    logarithms of the draws are assumed to be normal, so Student's t distribution applies. If
-    [low, high] contains the mean, the probability is 1.
-    """
-    logs = np.log(draws)
-    middle, spread = float(logs.mean()), float(logs.std(ddof=1)) * np.sqrt(1 + 1 / len(logs))
-    away = max(np.log(low) - middle, middle - np.log(high), 0.0)
-    if away == 0.0:
-        return 1.0
-    return 0.0 if spread == 0.0 else float(2 * scipy.special.stdtr(len(logs) - 1, -away / spread))
+    rows = groupby(compared, key=lambda n: [v for k, v in n.at.items() if k != "mechanism"])
+    return [judged for _, row in rows for judged in _judge(list(row))]
 
 
 def compute_interval(draws: Array) -> tuple[float, float]:
-    """Return the interval that contains a further draw with probability 1 - `LEVEL`."""
+    """Return the interval that contains a further draw with a probability of 99 %.
+
+    The logarithms of the draws are assumed to be normal, so Student's t distribution applies. Of a
+    single draw, both ends are this draw.
+    """
+    if draws.size == 1:
+        return float(draws[0]), float(draws[0])
     logs = np.log(draws)
     spread = logs.std(ddof=1) * np.sqrt(1 + 1 / len(logs))
-    reach = spread * scipy.special.stdtrit(len(logs) - 1, 1 - LEVEL / 2)
+    reach = spread * scipy.special.stdtrit(len(logs) - 1, 1 - _OUTSIDE / 2)
     return float(np.exp(logs.mean() - reach)), float(np.exp(logs.mean() + reach))
 
 
@@ -270,59 +240,46 @@ def _measure(
         found = frames.rows_at(cells, {k: v for k, v in place.items() if k != "mechanism"})
         gaps = select_ok(frames.rows_at(found, {"mechanism": reference}), "gap")
         theirs = select_ok(frames.rows_at(found, {"mechanism": PUBLISHED_REFERENCE}), variable)
+    least, most = compute_interval(draws)
     return {
         "median": float(np.median(draws)),
-        "least": float(draws.min()),
-        "most": float(draws.max()),
+        "least": least,
+        "most": most,
         "draws": draws.size,
         "gap": float(gaps.max()) if gaps.size else None,
         "reference_factor": float(np.median(theirs)) if theirs.size else None,
     }
 
 
-def _judge(found: Sequence[Compared], draws_of: Sequence[Array], *, drawn: bool) -> list[Compared]:
-    """Judge the numbers of a table together; ``draws_of`` contains our draws for each number."""
-    if drawn:
-        factors: list[tuple[float, ...]] = [
-            (n.reference_factor,) if n.reference_factor else () for n in found
-        ]
-    else:
-        rows = groupby(found, key=lambda n: [v for k, v in n.at.items() if k != "mechanism"])
-        factors = [of_row for _, row in rows for of_row in _find_factors(list(row))]
-    tested = [at for at, number in enumerate(found) if not number.reason]
-
-    def chance(at: int, *known: float) -> float:
-        if drawn:
-            return compute_chance(*found[at].range(*known), draws_of[at])
-        return float(found[at].agrees(*known))
-
-    judged = list(found)
-    plain = find_surprising([chance(at) for at in tested])
-    scaled = find_surprising([chance(at, *factors[at]) for at in tested])
-    for at, differs, by_factor in zip(tested, plain, scaled, strict=True):
-        number = replace(found[at], verdict=Verdict.HOLDS)
-        if drawn:
-            least, most = compute_interval(draws_of[at])
-            number = replace(number, least=least, most=most)
-        if differs:
+def _judge(row: Sequence[Compared]) -> Iterator[Compared]:
+    """Judge the numbers of one row of a table, which share a reference and so its factor."""
+    factors = _find_factors(row)
+    for number in row:
+        if number.reason:
+            yield number
+        elif number.agrees():
+            yield replace(number, verdict=Verdict.HOLDS)
+        else:
             fails = Verdict.SLIP if number.slip else Verdict.FAILS
-            factor = median(factors[at]) if factors[at] else None
-            number = replace(number, verdict=fails if by_factor else Verdict.FACTOR, factor=factor)
-        judged[at] = number
-    return judged
+            verdict = Verdict.FACTOR if number.agrees(*factors) else fails
+            yield replace(number, verdict=verdict, factor=median(factors) if factors else None)
 
 
-def _find_factors(row: Sequence[Compared]) -> list[tuple[float, ...]]:
-    """Return, for each number of a row, the factors that follow from IP's number.
+def _find_factors(row: Sequence[Compared]) -> tuple[float, ...]:
+    """Return the factors that follow from IP's number in a row: the smallest, central and largest.
 
-    These are the smallest, the central and the largest factor, because IP's printed number is
-    rounded. There are none if IP's number agrees, is not a variance ratio or is less than printed,
-    or if they explain no other number of the row.
+    There are several because IP's printed number is rounded, so that IP's number may agree without
+    a factor. There are none if IP's number is not a variance ratio or is less than printed, or if
+    no other number of the row agrees with them.
     """
-    differing = [one for one in row if not (one.reason or one.agrees())]
-    of = next((n for n in differing if n.at.get("mechanism") == _CLOSED_FORM_MECHANISM), None)
-    if of is None or of.variable != "variance_ratio" or not of.median or of.median <= of.stated:
-        return [()] * len(row)
-    factors = tuple(of.median / (of.stated + away) for away in (of.rounding, 0, -of.rounding))
-    explained = sum(one.agrees(*factors) for one in differing)
-    return [factors if explained > 1 else ()] * len(row)
+    closed = (n for n in row if n.at.get("mechanism") == _CLOSED_FORM_MECHANISM and not n.reason)
+    of = next(closed, None)
+    if of is None or of.variable != "variance_ratio" or not of.median:
+        return ()
+    if of.median <= of.stated - of.rounding:
+        return ()
+    printed = (of.stated + of.rounding, of.stated, of.stated - of.rounding)
+    # the paper's reference costs no less than the optimum, so that no factor is below 1
+    factors = tuple(max(of.median / number, 1.0) for number in printed)
+    others = (number for number in row if number is not of and not number.reason)
+    return factors if any(number.agrees(*factors) for number in others) else ()

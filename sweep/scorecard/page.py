@@ -71,8 +71,9 @@ def fill(page: str, card: Scorecard) -> str:
     """Return a page with its marked sections regenerated.
 
     A section is the text between ``<!-- scorecard: NAME -->`` and ``<!-- end of scorecard -->``. If
-    NAME is ``summary``, the section is the summary. If NAME is one of `SOURCES`, the section has
-    the experiments of this source. If NAME is one of `SOURCES` followed by ``, in short``, the
+    NAME is ``summary``, the section counts the verdicts on each paper; if it is ``in two minutes``,
+    it has a line for every table and figure of the papers. If NAME is one of `SOURCES`, the section
+    has the experiments of this source. If NAME is one of `SOURCES` followed by ``, in short``, the
     section lists what was not reproduced of this source, with the causes.
 
     Raises
@@ -85,6 +86,8 @@ def fill(page: str, card: Scorecard) -> str:
         source = match[1].removesuffix(_IN_SHORT)
         if source == "summary":
             text = _describe_sources(card)
+        elif source == "in two minutes":
+            text = _list_outcomes(card)
         elif source != match[1]:
             text = _list_failures(_select_source(card, source))
         else:
@@ -181,6 +184,47 @@ def _count_verdicts(card: Scorecard) -> list[str]:
         ", ".join(f"{count[v]} {_MARKS[v]}" for v in reversed(Verdict) if v in count)
         for count in counts
     ]
+
+
+def _list_outcomes(card: Scorecard) -> str:
+    """Return a line for every table of the papers, and for every experiment without a table."""
+    lines = []
+    for name in PAPERS:
+        part = _select_source(card, name)
+        for run in part.runs:
+            numbers, sentences = _select_counted(part.of(run.experiment))
+            outcomes = {
+                table: _describe_outcome([n for n in numbers if n.table == table], "numbers")
+                for table in dict.fromkeys(row.table for row in numbers)
+            }
+            if not outcomes:
+                outcomes = {
+                    _remove_paper(run.source, name): _describe_outcome(sentences, "sentences")
+                }
+            for table, outcome in outcomes.items():
+                shown = NOT_RUN if run.run_at == NOT_RUN else outcome
+                lines.append([name, f"{table} (`{run.experiment}`)", shown, run.run_at])
+    return _make_table(("paper", "table or figure", "reproduced", "run at"), lines)
+
+
+def _describe_outcome(judged: Sequence[Compared] | Sequence[Sentence], things: str) -> str:
+    """Count the verdicts in words, and name the beginning of the first cause of a difference."""
+    count, total = Counter(one.verdict for one in judged), len(judged)
+    if things == "numbers" and count[Verdict.HOLDS] == total:
+        return "same to the digit"
+    same = "same to the digit" if things == "numbers" else f"of {total} sentences hold"
+    words = {
+        Verdict.HOLDS: same,
+        Verdict.FACTOR: "same up to the paper's reference",
+        Verdict.SLIP: "proved wrong",
+        Verdict.VARIES: "hold for some draws",
+        Verdict.UNJUDGED: "not judged",
+        Verdict.FAILS: "differ",
+    }
+    parts = [f"{count[verdict]} {word}" for verdict, word in words.items() if count[verdict]]
+    causes = [one.cause for one in judged if one.verdict is Verdict.FAILS]
+    because = f": *{causes[0].partition(';')[0] or 'cause not known'}*" if causes else ""
+    return "; ".join(parts) + because
 
 
 def _list_failures(card: Scorecard) -> str:
