@@ -227,12 +227,14 @@ def killed_at_start(tmp_path, monkeypatch):
     return kill
 
 
+@pytest.mark.slow
 def test_a_cluster_whose_worker_is_killed_as_it_starts_is_started_again(killed_at_start):
     killed_at_start(1)
     with clusters.connected(local(n_workers=1)) as client:
         assert client.submit(sum, [1, 2]).result() == 3
 
 
+@pytest.mark.slow
 def test_without_a_cluster_file_the_hint_is_not_to_check_it(killed_at_start):
     """Which makes the exit code 1: the experiment and its options are right."""
     killed_at_start(99)
