@@ -356,22 +356,22 @@ def advise(
             f"advice on {problem.size}: too many queries to list; solve 'optimal' itself"
         )
     ends = time.monotonic() + time_limit
-    tried = list(_trials(problem, delta, mechanisms, ends, progress))
+    tried = list(_try_mechanisms(problem, delta, mechanisms, ends, progress))
     solved = {one.mechanism: solution for one, solution in tried if solution is not None}
     bounds = (solution.known_lower_bound or 0.0 for solution in solved.values())
     bound = max(bounds, default=0.0) or float("nan")
-    candidates = tuple(_ranked((one for one, _ in tried), bound))
-    recommended = _recommended(candidates, solved)
+    candidates = tuple(_rank((one for one, _ in tried), bound))
+    recommended = _recommend(candidates, solved)
     best = solved[recommended.mechanism]
-    priced = _priced(solved.values(), problem.workload.m)
+    priced = _choose_priced(solved.values(), problem.workload.m)
     charged: tuple[Price, ...] = ()
     relaxed = None
     if priced is not None:
-        charged = _prices(problem, priced)
+        charged = _price_targets(problem, priced)
         if priced.gap <= _CERTIFIED:
             progress(f"{priced.mechanism}, the dearest targets relaxed")
             dearest = [price for price in charged[:_DEAREST] if not price.free]
-            relaxed = _relaxation(problem, priced, dearest, delta, ends)
+            relaxed = _relax_dearest(problem, priced, dearest, delta, ends)
     hidden = "adding or removing one record"
     if not relation.add_remove:
         hidden = "replacing one record by another"
@@ -386,7 +386,7 @@ def advise(
         recommended=recommended,
         lower_bound=bound,
         answers=Answers(
-            _labels_of(problem.workload),
+            _list_labels(problem.workload),
             problem.targets,
             best.query_variances,
             np.full(size, _CONFIDENCE) if stated is None else stated.confidences,
@@ -394,7 +394,7 @@ def advise(
         prices=charged,
         price_gap=float("nan") if priced is None else priced.gap,
         relaxation=relaxed,
-        free=() if further is None else _free(best, problem, further),
+        free=() if further is None else _find_free(best, problem, further),
         budget=None
         if epsilon is None
         else Budget(epsilon, best.at_budget(epsilon, delta).variance_ratio_at_budget),
@@ -410,7 +410,7 @@ def _check(delta: float, epsilon: float | None, time_limit: float) -> None:
         raise OptionError(f"time limit is {time_limit!r}; expected a positive number of seconds")
 
 
-def _trials(
+def _try_mechanisms(
     problem: Problem,
     delta: float,
     mechanisms: Sequence[str] | None,
@@ -420,7 +420,7 @@ def _trials(
     """Try `optimal`, then what can win, quickest first; all, if ``mechanisms`` names them."""
     every = (m for m in all_mechanisms().values() if not m.runs_code)
     named = every if mechanisms is None else map(find, mechanisms)
-    listed = [(_expected_seconds(m, problem), m) for m in named if "matrix" in m.workload_kinds]
+    listed = [(_estimate_seconds(m, problem), m) for m in named if "matrix" in m.workload_kinds]
     chosen = sorted(
         listed, key=lambda pair: (pair[1].name != _BEST, pair[1].name not in _PURE, pair[0])
     )
@@ -434,18 +434,21 @@ def _trials(
             reason = f"about {seconds:.3g} s are expected"
             if not can_win:
                 reason = f"the best so far is within {100 * gap:.1g} % of the least possible Δ²"
-            yield _blank(mechanism, "not tried", f"not tried: {reason}; name it to try it"), None
+            yield (
+                _leave_out(mechanism, "not tried", f"not tried: {reason}; name it to try it"),
+                None,
+            )
             continue
         limited = "time_limit" in mechanism.params()
         bounded = f", at most {max(limit, 1):.0f} s" if limited else ""
         progress(f"{mechanism.name} ({number + 1} of {len(chosen)}{bounded})")
-        candidate, solution = _tried(mechanism, problem, delta, limit)
+        candidate, solution = _try_one(mechanism, problem, delta, limit)
         if solution is not None and solution.known_lower_bound:
             gap = min(gap, solution.gap)
         yield candidate, solution
 
 
-def _expected_seconds(mechanism: type[Mechanism], problem: Problem) -> float:
+def _estimate_seconds(mechanism: type[Mechanism], problem: Problem) -> float:
     try:
         work = expected_work(mechanism.name, problem.workload, None, problem.neighbours)
     except OverflowError:
@@ -453,11 +456,13 @@ def _expected_seconds(mechanism: type[Mechanism], problem: Problem) -> float:
     return work.flops / _FLOPS_PER_SECOND
 
 
-def _blank(mechanism: type[Mechanism], outcome: Outcome, reason: str = "") -> Candidate:
+def _leave_out(mechanism: type[Mechanism], outcome: Outcome, reason: str = "") -> Candidate:
     return Candidate(mechanism.name, mechanism.summary, outcome, reason)
 
 
-def _tried(mechanism: type[Mechanism], problem: Problem, delta: float, time_limit: float) -> _Trial:
+def _try_one(
+    mechanism: type[Mechanism], problem: Problem, delta: float, time_limit: float
+) -> _Trial:
     options: dict[str, Any] = {"tol": _CLOSE} if mechanism.name == _BEST else {}
     if "time_limit" in mechanism.params():
         options["time_limit"] = time_limit
@@ -466,9 +471,9 @@ def _tried(mechanism: type[Mechanism], problem: Problem, delta: float, time_limi
     try:
         solution = solve(mechanism.name, *given, neighbours=problem.neighbours, **options)
     except NotApplicableError as error:
-        return _blank(mechanism, "not applicable", str(error)), None
+        return _leave_out(mechanism, "not applicable", str(error)), None
     except (SolverError, MemoryError) as error:
-        failed = _blank(mechanism, "failed", str(error))
+        failed = _leave_out(mechanism, "failed", str(error))
         return replace(failed, seconds=time.perf_counter() - started), None
     epsilon = float(solution.curve.epsilon_at_targets(delta))
     pure = np.inf if solution.noise.gaussian else float(solution.curve.epsilon_at_targets(0.0))
@@ -488,7 +493,7 @@ def _tried(mechanism: type[Mechanism], problem: Problem, delta: float, time_limi
     return candidate, solution
 
 
-def _ranked(candidates: Iterable[Candidate], bound: float) -> list[Candidate]:
+def _rank(candidates: Iterable[Candidate], bound: float) -> list[Candidate]:
     """Compute every candidate's excess over the lower bound, and sort by ε with NaN last."""
 
     def compared(one: Candidate) -> Candidate:
@@ -498,7 +503,7 @@ def _ranked(candidates: Iterable[Candidate], bound: float) -> list[Candidate]:
     return sorted(map(compared, candidates), key=lambda one: (np.isnan(one.epsilon), one.epsilon))
 
 
-def _priced(solutions: Iterable[Solution], queries: int) -> Solution | None:
+def _choose_priced(solutions: Iterable[Solution], queries: int) -> Solution | None:
     """Return the solution of least certified gap among those with dual weights, or None."""
     known = [
         solution
@@ -510,7 +515,7 @@ def _priced(solutions: Iterable[Solution], queries: int) -> Solution | None:
     return min(known, key=lambda s: (max(s.gap, _CLOSE), s.runtime), default=None)
 
 
-def _recommended(candidates: Sequence[Candidate], solved: Mapping[str, Solution]) -> Candidate:
+def _recommend(candidates: Sequence[Candidate], solved: Mapping[str, Solution]) -> Candidate:
     """Return the quickest of the Gaussian mechanisms whose Δ² is the least, up to `_CLOSE`."""
     gaussian = [
         c for c in candidates if c.mechanism in solved and solved[c.mechanism].noise.gaussian
@@ -526,11 +531,11 @@ def _recommended(candidates: Sequence[Candidate], solved: Mapping[str, Solution]
     return min(equal, key=lambda one: one.seconds)
 
 
-def _prices(problem: Problem, solution: Solution) -> tuple[Price, ...]:
+def _price_targets(problem: Problem, solution: Solution) -> tuple[Price, ...]:
     """The prices, highest first: one for each group, or for each query if there are no groups."""
     assert solution.weights is not None
     elasticity = solution.weights.q / solution.weights.q.sum()
-    groups, names = _written(problem.workload)
+    groups, names = _find_prices(problem.workload)
     count = len(names)
     summed = np.bincount(groups, elasticity, minlength=count)
     least = np.full(count, np.inf)
@@ -542,11 +547,11 @@ def _prices(problem: Problem, solution: Solution) -> tuple[Price, ...]:
     )
 
 
-def _relaxation(
+def _relax_dearest(
     problem: Problem, solution: Solution, dearest: Sequence[Price], delta: float, ends: float
 ) -> Relaxation:
     """Solve again with the targets of highest price relaxed, and compute the saving."""
-    groups, names = _written(problem.workload)
+    groups, names = _find_prices(problem.workload)
     labels = tuple(price.label for price in dearest)
     at = np.isin(groups, [names.index(label) for label in labels])
     relaxed = np.where(at, _FACTOR * problem.targets, problem.targets)
@@ -566,22 +571,22 @@ def _relaxation(
     return Relaxation(labels, _FACTOR, predicted, actual, *privacy.epsilon(costs, delta).tolist())
 
 
-def _written(workload: Workload) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _find_prices(workload: Workload) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """For each query the index of its price, and a label for each price.
 
     There is one price for each group, or for each query if there are no groups.
     """
     if workload.groups is not None:
         return workload.groups, workload.group_names
-    return np.arange(workload.m, dtype=np.int64), _labels_of(workload)
+    return np.arange(workload.m, dtype=np.int64), _list_labels(workload)
 
 
-def _labels_of(workload: Workload) -> tuple[str, ...]:
+def _list_labels(workload: Workload) -> tuple[str, ...]:
     """The labels of the queries; ``query 0``, ``query 1`` and so on if they have no labels."""
     return workload.labels or tuple(f"query {number}" for number in range(workload.m))
 
 
-def _free(solution: Solution, problem: Problem, further: Workload) -> tuple[FreeAnswer, ...]:
+def _find_free(solution: Solution, problem: Problem, further: Workload) -> tuple[FreeAnswer, ...]:
     """Further queries that are free and not in the workload, most accurate first.
 
     Empty if there are too many cells, or too many pairs of neighbouring cells.
@@ -589,12 +594,12 @@ def _free(solution: Solution, problem: Problem, further: Workload) -> tuple[Free
     d, relation = problem.workload.d, problem.neighbours
     if d > _LARGEST_FREE or not (relation.add_remove or relation.count(d) <= _MOST_PAIRS):
         return ()
-    existing = set(_rows(problem.workload))
-    new = [number for number, row in enumerate(_rows(further)) if row not in existing]
+    existing = set(_key_rows(problem.workload))
+    new = [number for number, row in enumerate(_key_rows(further)) if row not in existing]
     if not new:
         return ()
     extra = solution.free_queries(further.dense[new])
-    names = _labels_of(further)
+    names = _list_labels(further)
     return tuple(
         FreeAnswer(names[new[at]], float(np.sqrt(extra.variances[at])), not extra.free[at])
         for at in np.argsort(extra.variances, kind="stable")
@@ -602,7 +607,7 @@ def _free(solution: Solution, problem: Problem, further: Workload) -> tuple[Free
     )
 
 
-def _rows(workload: Workload) -> Iterator[tuple[bytes, bytes]]:
+def _key_rows(workload: Workload) -> Iterator[tuple[bytes, bytes]]:
     """Yield a hashable key for each query; equal queries have equal keys."""
     matrix = scipy.sparse.csr_array(workload.matrix, copy=True)
     matrix.sum_duplicates()

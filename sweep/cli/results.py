@@ -295,12 +295,12 @@ def advise(
         progress=lambda step: typer.echo(f"trying {step}", err=True),
     )
     if output is not None:  # before anything is printed, in case the reader stops reading
-        files.write(output, advising.page(advice, queries.name))
+        files.write(output, advising.render_page(advice, queries.name))
     console = consoles.make_console()
     if json_:
-        typer.echo(states.to_json(advising.content(advice)))
+        typer.echo(states.to_json(advising.list_content(advice)))
     else:
-        formats.show(list(advising.sections(advice).values()), console)
+        formats.show(list(advising.write_sections(advice).values()), console)
     if output is not None and not json_:
         console.print(f"page: {output}", markup=False)
 

@@ -69,16 +69,21 @@ _MOST_TIMES = 1000
 _MOST_DRAWN = 12
 
 
-def sections(advice: Advice) -> dict[str, ResultTable]:
+def write_sections(advice: Advice) -> dict[str, ResultTable]:
     """Return the sections of the advice by name, in reading order.
 
     A section has a title, sentences (the table's notes) and a table. The table of the first section
     is empty. A section without sentences is left out.
     """
-    helpers = {"number": _number, "percent": _percent, "counted": counted, "finite": np.isfinite}
+    helpers = {
+        "number": _format_number,
+        "percent": _format_percent,
+        "counted": counted,
+        "finite": np.isfinite,
+    }
     text = output.render_blocks("advice.j2", advice=advice, **helpers)
     parts = {}
-    for name, columns in _texts(advice).items():
+    for name, columns in _write_columns(advice).items():
         shown = pd.DataFrame({column: list(texts) for column, texts in columns.items()})
         title, *sentences = text[name]
         if sentences:
@@ -87,17 +92,17 @@ def sections(advice: Advice) -> dict[str, ResultTable]:
     return parts
 
 
-def page(advice: Advice, title: str) -> str:
+def render_page(advice: Advice, title: str) -> str:
     """Return the advice as an HTML page; without matplotlib, it says why there is no picture."""
-    content: dict[str, Any] = {"title": title, "sections": sections(advice)}
+    content: dict[str, Any] = {"title": title, "sections": write_sections(advice)}
     try:
-        content["picture"] = _picture(advice).address()
+        content["picture"] = _draw(advice).address()
     except SweepError as error:
         content["undrawn"] = str(error)
     return output.render("advice.html", **content)
 
 
-def _picture(advice: Advice) -> drawing.Picture:
+def _draw(advice: Advice) -> drawing.Picture:
     """Draw the ε that mechanisms need, and beside it the prices of the most expensive targets."""
     needed = [one for one in advice.candidates if np.isfinite(one.epsilon)]
     drawn = {
@@ -113,7 +118,7 @@ def _picture(advice: Advice) -> drawing.Picture:
     return drawing.draw("advice", panels, size=(9.0, 4.5), digits=3)
 
 
-def content(advice: Advice) -> dict[str, Any]:
+def list_content(advice: Advice) -> dict[str, Any]:
     """Return the advice as a dictionary that can be written as JSON."""
     answers = advice.answers
     columns = {
@@ -133,45 +138,48 @@ def content(advice: Advice) -> dict[str, Any]:
     }
 
 
-def _texts(advice: Advice) -> dict[str, dict[str, Iterable[str]]]:
+def _write_columns(advice: Advice) -> dict[str, dict[str, Iterable[str]]]:
     """Return the columns of every section's table; the first column labels the rows."""
     prices, answers, candidates = advice.prices, advice.answers, advice.candidates
     columns: dict[str, Iterable[str]] = {
         "query": answers.labels,
-        "standard error": map(_number, answers.standard_errors),
+        "standard error": map(_format_number, answers.standard_errors),
         "confidence": (f"{confidence:.4g}" for confidence in answers.confidences),
-        "interval": (f"± {_number(width)}" for width in answers.half_widths),
-        "asked for": (f"± {_number(margin)}" for margin in answers.margins),
+        "interval": (f"± {_format_number(width)}" for width in answers.half_widths),
+        "asked for": (f"± {_format_number(margin)}" for margin in answers.margins),
     }
     if advice.budget is not None:
         widths = advice.budget.variance_ratio_at_budget**0.5 * answers.half_widths
-        columns[f"± at ε = {advice.budget.epsilon:g}"] = (f"± {_number(width)}" for width in widths)
+        heading = f"± at ε = {advice.budget.epsilon:g}"
+        columns[heading] = (f"± {_format_number(width)}" for width in widths)
     return {
         "short": {},
         "prices": {
             "target": (price.label for price in prices),
             "queries": (f"{price.queries:,}" for price in prices),
-            "variance asked": (_number(price.target) for price in prices),
-            "share of the cost": (_percent(price.elasticity) for price in prices),
+            "variance asked": (_format_number(price.target) for price in prices),
+            "share of the cost": (_format_percent(price.elasticity) for price in prices),
         },
         "answers": columns,
         "mechanisms": {
             "mechanism": (one.mechanism for one in candidates),
-            "ε": (_number(one.epsilon) for one in candidates),
-            "ε at δ = 0": (_number(one.pure_epsilon).removesuffix("∞") for one in candidates),
-            "Δ": (_number(one.privacy_cost) for one in candidates),
-            "Δ² above least": (_percent(one.excess) for one in candidates),
+            "ε": (_format_number(one.epsilon) for one in candidates),
+            "ε at δ = 0": (
+                _format_number(one.pure_epsilon).removesuffix("∞") for one in candidates
+            ),
+            "Δ": (_format_number(one.privacy_cost) for one in candidates),
+            "Δ² above least": (_format_percent(one.excess) for one in candidates),
             "ended": (one.reason or "with an answer" for one in candidates),
         },
         "free": {
             "query": (one.label for one in advice.free),
-            "standard error": (_number(one.standard_error) for one in advice.free),
+            "standard error": (_format_number(one.standard_error) for one in advice.free),
             "how": ("from the answers" if one.derived else "with new noise" for one in advice.free),
         },
     }
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     """Format a number with four significant digits; from 10,000 on, as a whole number."""
     if np.isnan(value):
         return ""
@@ -180,7 +188,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
 
 
-def _percent(share: float, below: str = "<") -> str:
+def _format_percent(share: float, below: str = "<") -> str:
     if np.isnan(share):
         return ""
     if share >= _MOST_TIMES:

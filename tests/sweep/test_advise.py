@@ -77,7 +77,7 @@ def test_json_has_all_numbers(command):
 
 
 def test_texts_of_users_are_escaped_on_the_page(advice):
-    page = advising.page(advice, HOSTILE)
+    page = advising.render_page(advice, HOSTILE)
     assert "<script" not in page
     assert page.count("&lt;script&gt;") >= 3
     assert "data:image/svg+xml;base64," in page
@@ -85,7 +85,7 @@ def test_texts_of_users_are_escaped_on_the_page(advice):
 
 def test_without_matplotlib_the_page_says_so(advice, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    page = advising.page(advice, "mine")
+    page = advising.render_page(advice, "mine")
     assert "Without a picture: figures need matplotlib, which does not start" in page
     assert "data:image" not in page
 

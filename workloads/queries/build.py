@@ -14,7 +14,7 @@ from workloads.operators import Array, Explicit, Indices, Kronecker, QueryOperat
 from workloads.parameters import nearest
 from workloads.queries.domain import RESERVED, Domain, domain_of
 from workloads.queries.rows import Choices, RowQueries, read_rows
-from workloads.queries.table import COLUMNS, Table, read_table, table_of
+from workloads.queries.table import COLUMNS, Table, convert_table, read_table
 from workloads.workload import Stated, Workload, in_blocks
 
 LEAST_CELLS = 2048
@@ -32,7 +32,7 @@ factor is multiplied by the weight of the table row.
 """
 
 
-def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
+def find_products(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
     """The queries as stacked Kronecker products, in order; None if that saves no work.
 
     Each table row is a product. Consecutive products that differ in one attribute only are joined
@@ -45,17 +45,17 @@ def structured(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
         return None
     merged: list[Product] = []
     for row in rows:
-        first, *others = map(_factor, row.choices, domain.sizes)
+        first, *others = map(_make_factor, row.choices, domain.sizes)
         product: Product = (scipy.sparse.csr_array(row.weight * first), *others)
-        merged[-1:] = _joined(merged[-1], product) if merged else [product]
+        merged[-1:] = _join(merged[-1], product) if merged else [product]
     return Kronecker(tuple(merged)) if len(merged) <= MOST_TERMS else None
 
 
-def _factor(chosen: Choices, size: int) -> "scipy.sparse.csr_array":
-    return _sparse(chosen.positions, np.ones(sum(map(len, chosen.positions))), size)
+def _make_factor(chosen: Choices, size: int) -> "scipy.sparse.csr_array":
+    return _make_sparse(chosen.positions, np.ones(sum(map(len, chosen.positions))), size)
 
 
-def _sparse(columns: Sequence[Indices], values: Array, size: int) -> "scipy.sparse.csr_array":
+def _make_sparse(columns: Sequence[Indices], values: Array, size: int) -> "scipy.sparse.csr_array":
     """A sparse matrix of shape (len(columns), size), made from the nonzero entries of its rows.
 
     ``columns`` has the column indices of each row's entries, ``values`` the entries of all rows.
@@ -65,13 +65,13 @@ def _sparse(columns: Sequence[Indices], values: Array, size: int) -> "scipy.spar
     return scipy.sparse.csr_array((values, np.concatenate(columns), starts), shape=shape)
 
 
-def _joined(first: Product, second: Product) -> list[Product]:
+def _join(first: Product, second: Product) -> list[Product]:
     """Join two products into one if possible; otherwise return both.
 
     Products are joined if they differ in one factor only and all factors before it have one row.
     """
     pairs = list(zip(first, second, strict=True))
-    other = [at for at, (left, right) in enumerate(pairs) if not _equal(left, right)]
+    other = [at for at, (left, right) in enumerate(pairs) if not _are_equal(left, right)]
     if len(other) != 1 or any(factor.shape[0] > 1 for factor, _ in pairs[: other[0]]):
         return [first, second]
     at = other[0]
@@ -79,7 +79,7 @@ def _joined(first: Product, second: Product) -> list[Product]:
     return [(*first[:at], both, *first[at + 1 :])]
 
 
-def _equal(first: "scipy.sparse.csr_array", second: "scipy.sparse.csr_array") -> bool:
+def _are_equal(first: "scipy.sparse.csr_array", second: "scipy.sparse.csr_array") -> bool:
     parts = ((getattr(f, name) for f in (first, second)) for name in ("indptr", "indices", "data"))
     return all(np.array_equal(*pair) for pair in parts)
 
@@ -126,8 +126,8 @@ def from_queries(
     """
     attributes = domain_of(domain)
     if isinstance(queries, str | Path):
-        return _made(read_table(str(queries), names_files=names_files), attributes)
-    return _made(table_of(queries), attributes)
+        return _make_workload(read_table(str(queries), names_files=names_files), attributes)
+    return _make_workload(convert_table(queries), attributes)
 
 
 def usual_queries(domain: Domain) -> Workload:
@@ -137,7 +137,7 @@ def usual_queries(domain: Domain) -> Workload:
     return from_queries(stars | {"variance": ["1"] * len(rows)}, domain)
 
 
-def _made(table: Table, domain: Domain) -> Workload:
+def _make_workload(table: Table, domain: Domain) -> Workload:
     source, known = table.source, (*domain.names, *RESERVED)
     for column in table.columns:
         if column not in known:
@@ -162,7 +162,7 @@ def _made(table: Table, domain: Domain) -> Workload:
             if first is not row:
                 there = f"{label!r} names {first.row.place} too; give each row a label of its own"
                 raise row.row.error("label", there)
-    operator: QueryOperator | None = structured(rows, domain)
+    operator: QueryOperator | None = find_products(rows, domain)
     if operator is None:
         entries = (math.prod(sum(map(len, c.positions)) for c in row.choices) for row in rows)
         if sum(entries) > MOST_ENTRIES:
@@ -171,7 +171,7 @@ def _made(table: Table, domain: Domain) -> Workload:
                 "workloads.queries.build.MOST_ENTRIES: give the attributes fewer values"
             )
         cells, values = zip(*(query for row in rows for query in row.queries()), strict=True)
-        operator = Explicit(_sparse(cells, np.concatenate(values), domain.size))
+        operator = Explicit(_make_sparse(cells, np.concatenate(values), domain.size))
     return replace(
         in_blocks("queries", operator, (row.label for row in rows), counts),
         labels=tuple(label for row in rows for label in row.labels),

@@ -120,7 +120,7 @@ def domain_of(written: Domain | str | Path | Mapping[str, Any]) -> Domain:
     if isinstance(written, Domain):
         return written
     if not isinstance(written, str | Path):
-        return _from_content(written, "domain")
+        return _make_domain(written, "domain")
     source = f"domain file {str(written)!r}"
     advice = "give the path of a YAML file with a line for each attribute, such as 'age: 0..115'"
     text = read_text("domain file", str(written), LARGEST_FILE_TEXT, advice)
@@ -138,13 +138,13 @@ def domain_of(written: Domain | str | Path | Mapping[str, Any]) -> Domain:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", error)
         line = f", line {mark.line + 1}" if mark else ""
         raise WorkloadError(f"{source}{line}: not valid YAML ({problem}); {advice}") from None
-    return _from_content(content, source)
+    return _make_domain(content, source)
 
 
-def _from_content(content: object, source: str) -> Domain:
+def _make_domain(content: object, source: str) -> Domain:
     if not isinstance(content, Mapping) or not content:
         raise WorkloadError(f"{source}: no attributes; {_EXPECTED}, one line for each attribute")
-    attributes = tuple(_attribute(name, written, source) for name, written in content.items())
+    attributes = tuple(_read_attribute(name, written, source) for name, written in content.items())
     twice = repeated(attribute.name for attribute in attributes)
     if twice is not None:
         raise WorkloadError(f"{source}, attribute {twice!r}: it is listed twice; rename one")
@@ -153,7 +153,7 @@ def _from_content(content: object, source: str) -> Domain:
     return domain
 
 
-def _attribute(name: object, written: object, source: str) -> Attribute:
+def _read_attribute(name: object, written: object, source: str) -> Attribute:
     if not isinstance(name, str) or not name.strip():
         raise WorkloadError(f"{source}: attribute {name!r} has no name; {_EXPECTED}")
     named = name.strip()
@@ -162,7 +162,7 @@ def _attribute(name: object, written: object, source: str) -> Attribute:
         raise WorkloadError(
             f"{here}: this is a column of the queries that is not an attribute; rename it"
         )
-    values = _values(written, here)
+    values = _read_values(written, here)
     for value in values:
         scalar = isinstance(value, str | int | float) and not isinstance(value, bool)
         if not scalar or value != value or not str(value).strip():
@@ -175,7 +175,7 @@ def _attribute(name: object, written: object, source: str) -> Attribute:
     return Attribute(named, tuple(v.strip() if isinstance(v, str) else v for v in values))
 
 
-def _values(written: object, here: str) -> tuple[Any, ...]:
+def _read_values(written: object, here: str) -> tuple[Any, ...]:
     if isinstance(written, str):
         match = _RANGE.fullmatch(written)
         if match is None or int(match[2]) < int(match[1]):

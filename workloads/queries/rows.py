@@ -28,7 +28,7 @@ from workloads.given import load
 from workloads.operators import Array, Indices
 from workloads.parameters import nearest
 from workloads.queries.domain import Attribute, Domain
-from workloads.queries.table import Row, Table, number, target
+from workloads.queries.table import Row, Table, read_number, read_target
 
 _BOUNDS = ("<=", ">=", "<", ">")
 
@@ -52,7 +52,7 @@ class Choices:
     positions: tuple[Indices, ...]
 
 
-def choices(attribute: Attribute, text: str) -> Choices:
+def read_choices(attribute: Attribute, text: str) -> Choices:
     """The choices that the text of a table cell describes.
 
     Raises
@@ -75,27 +75,27 @@ def choices(attribute: Attribute, text: str) -> Choices:
     at = attribute.position(text)
     shown = text if at is None else attribute.texts[at]
     sign = "" if at is None and text.startswith(_BOUNDS) else "="
-    return Choices(False, (f"{attribute.name}{sign}{shown}",), (_positions(attribute, text),))
+    return Choices(False, (f"{attribute.name}{sign}{shown}",), (_find_positions(attribute, text),))
 
 
-def _positions(attribute: Attribute, text: str) -> Indices:
+def _find_positions(attribute: Attribute, text: str) -> Indices:
     """The indices of all values that a text selects."""
     at, end = attribute.position(text), len(attribute.values)
     if at is not None:
         return np.array([at])
     if "|" in text:
-        parts = [_positions(attribute, part.strip()) for part in text.split("|")]
+        parts = [_find_positions(attribute, part.strip()) for part in text.split("|")]
         return np.unique(np.concatenate(parts))
     bound = next((sign for sign in _BOUNDS if text.startswith(sign)), None)
     if bound is not None:
-        at = _position(attribute, text.removeprefix(bound).strip())
+        at = _find_position(attribute, text.removeprefix(bound).strip())
         ranges = {"<=": (0, at + 1), "<": (0, at), ">=": (at, end), ">": (at + 1, end)}
         chosen = np.arange(*ranges[bound])
     elif ".." in text:
-        first, last = (_position(attribute, end.strip()) for end in text.split("..", 1))
+        first, last = (_find_position(attribute, end.strip()) for end in text.split("..", 1))
         chosen = np.arange(first, last + 1)
     else:
-        chosen = np.array([_position(attribute, text)])
+        chosen = np.array([_find_position(attribute, text)])
     if not chosen.size:
         raise WorkloadError(
             f"{text!r} holds no value of {attribute.name!r}, whose order is {attribute.described}"
@@ -103,7 +103,7 @@ def _positions(attribute: Attribute, text: str) -> Indices:
     return chosen
 
 
-def _position(attribute: Attribute, text: str) -> int:
+def _find_position(attribute: Attribute, text: str) -> int:
     position = attribute.position(text)
     if position is None:
         hint = nearest(text, attribute.texts) if len(attribute.values) <= 1000 else ""
@@ -182,20 +182,20 @@ def read_rows(table: Table, domain: Domain) -> list[RowQueries]:
     WorkloadError
         If a table cell is not valid; the message names its row and column.
     """
-    truth_of = cache(partial(_truth, domain))
+    truth_of = cache(partial(_evaluate, domain))
     read = []
     for row in table.rows:
-        weight = number(row, "weight", row.cells.get("weight", "1"))
+        weight = read_number(row, "weight", row.cells.get("weight", "1"))
         if not (math.isfinite(weight) and weight):
             raise row.error("weight", f"{row.cells['weight']!r}; expected a number other than 0")
-        stated = target(row)
+        stated = read_target(row)
         coefficients = None
         if "coefficients" in row.cells:
-            coefficients = _coefficients(row, domain, table.folder)
+            coefficients = _read_coefficients(row, domain, table.folder)
         chosen = []
         for attribute in domain:
             with row.located(attribute.name):
-                chosen.append(choices(attribute, row.cells.get(attribute.name, "")))
+                chosen.append(read_choices(attribute, row.cells.get(attribute.name, "")))
         if "where" in row.cells:
             with row.located("where"):
                 coefficients = truth_of(row.cells["where"])
@@ -207,7 +207,7 @@ def read_rows(table: Table, domain: Domain) -> list[RowQueries]:
     return read
 
 
-def _truth(domain: Domain, text: str) -> Array:
+def _evaluate(domain: Domain, text: str) -> Array:
     """An array in the shape of the domain: 1 where the condition holds and 0 elsewhere."""
     condition = conditions.parse(text)
     names = domain.names
@@ -224,7 +224,7 @@ def _truth(domain: Domain, text: str) -> Array:
     return np.broadcast_to(np.array(truth, dtype=np.float64).reshape(shape), domain.sizes)
 
 
-def _coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
+def _read_coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
     """The coefficients in a row, or in the file that it names, in the shape of the domain."""
     other = next((name for name in (*domain.names, "where") if name in row.cells), None)
     if other is not None:
@@ -241,7 +241,7 @@ def _coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
             "write the list itself, or use workload 'file'",
         )
     with row.located("coefficients"):
-        values = _listed(text, folder or Path())
+        values = _read_list(text, folder or Path())
     if values.shape != (domain.size,) or values.dtype.kind not in "biuf":
         raise row.error(
             "coefficients",
@@ -254,7 +254,7 @@ def _coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
     return coefficients.reshape(domain.sizes)
 
 
-def _listed(text: str, folder: Path) -> NDArray[np.generic]:
+def _read_list(text: str, folder: Path) -> NDArray[np.generic]:
     """The numbers in a list such as ``[1, 0.5]`` or in a file; shape and type are unchecked."""
     path = folder / Path(text).expanduser()
     try:

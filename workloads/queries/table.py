@@ -98,7 +98,7 @@ def read_table(path: str, *, names_files: bool) -> Table:
     try:
         header = next(reader, [])
         lines = ((f"{path}, line {reader.line_num}", cells) for cells in reader)
-        table = _table(path, header, lines, folder)
+        table = _check_table(path, header, lines, folder)
     except csv.Error as error:
         raise WorkloadError(
             f"{path}, line {reader.line_num}: not valid CSV ({error}); put a cell that holds "
@@ -117,7 +117,7 @@ def read_table(path: str, *, names_files: bool) -> Table:
     return table
 
 
-def table_of(frame: Any) -> Table:
+def convert_table(frame: Any) -> Table:
     """Make a table from a data frame, or from a mapping of names to columns of equal lengths.
 
     Raises
@@ -134,13 +134,13 @@ def table_of(frame: Any) -> Table:
             "mapping of column names to lists of equal lengths"
         ) from None
     lines = (
-        (f"queries, row {number} (counted from 0)", [_text(value) for value in row])
+        (f"queries, row {number} (counted from 0)", [_read_text(value) for value in row])
         for number, row in enumerate(rows)
     )
-    return _table("queries", names, lines, Path())
+    return _check_table("queries", names, lines, Path())
 
 
-def _table(
+def _check_table(
     source: str,
     header: Sequence[str],
     lines: Iterable[tuple[str, Sequence[str]]],
@@ -176,7 +176,7 @@ def _table(
     return Table(source, named, tuple(rows), folder)
 
 
-def _text(value: Any) -> str:
+def _read_text(value: Any) -> str:
     """The text of a value in a data frame; empty if the value is missing."""
     plain = value.tolist() if hasattr(value, "tolist") else value
     text = str(plain).strip()
@@ -191,7 +191,7 @@ CONFIDENCE = "95%"
 """The confidence level of a margin of error in rows that state no confidence level."""
 
 
-def target(row: Row) -> tuple[float, float]:
+def read_target(row: Row) -> tuple[float, float]:
     """The variance target of a row's answers, and the confidence level of their margins of error.
 
     Raises
@@ -208,7 +208,7 @@ def target(row: Row) -> tuple[float, float]:
         raise row.error(stated[1], f"a second target, beside {stated[0]!r}; fill {expected} alone")
     text = row.cells.get("confidence", CONFIDENCE)
     percent = text.endswith("%")
-    confidence = number(row, "confidence", text.removesuffix("%")) / (100 if percent else 1)
+    confidence = read_number(row, "confidence", text.removesuffix("%")) / (100 if percent else 1)
     # margin of error over standard error, for normal errors: 1.96 at a confidence of 0.95
     quantile = float(scipy.special.ndtri(0.5 + confidence / 2))
     if not 0 < quantile < math.inf:
@@ -216,7 +216,7 @@ def target(row: Row) -> tuple[float, float]:
             "confidence", f"{text!r}; expected a number between 0 and 1, such as 0.95 or 95%"
         )
     (name,) = stated
-    value = number(row, name, row.cells[name])
+    value = read_number(row, name, row.cells[name])
     error = value / quantile if name == "margin" else value
     variance = value if name == "variance" else error * error
     if not (value > 0 and 0 < variance < math.inf):
@@ -226,7 +226,7 @@ def target(row: Row) -> tuple[float, float]:
     return variance, confidence
 
 
-def number(row: Row, column: str, text: str) -> float:
+def read_number(row: Row, column: str, text: str) -> float:
     """The number in the text of a cell; raises WorkloadError if it is not a number."""
     try:
         value = float(text)
