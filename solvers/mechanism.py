@@ -39,6 +39,13 @@ class ProblemSize:
     form_work: int | None = None
 
 
+SECONDS_PER_FLOP = 1e-10
+"""Assumed seconds per operation of `Work`: a modest core does ten billion per second.
+
+Fast cores do four times as many in matrix products; ``sweep plan`` measures its own machine.
+"""
+
+
 @dataclass(frozen=True)
 class Work:
     """Expected work of one solve.

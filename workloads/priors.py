@@ -96,9 +96,19 @@ def _split(of: NDArray[np.int64], values: Array) -> NDArray[np.int64]:
 UNIFORM = PriorText("uniform")
 
 _SUM = 1e-9
+"""Largest deviation from 1 of a prior's sum: probabilities written with nine decimals pass."""
 _SUPPORT = 1e-9
+"""Least entry, relative to the prior, of a linear program's solution that is not rounding.
+
+The tolerances of scipy's solver are 1e-7; what it sets to zero is exactly zero at a vertex.
+"""
 _RESIDUAL = 1e-10
+"""Largest residual of a refined solution, relative to the prior; beyond it, there is none."""
 _SINGULAR = 1e-11
+"""Reciprocal condition number below which Φ is singular.
+
+Above it, the solution has at least four correct digits in double precision.
+"""
 _STREAM = 0x9210125
 
 

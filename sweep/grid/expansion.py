@@ -145,6 +145,11 @@ def _check_cells(grids: Sequence[Grid]) -> None:
 
 
 LONGEST_CALL_SECONDS = 20.0
+"""Seconds after which a user's function is no longer waited for.
+
+Functions that build a matrix or read a file take less; a command that says nothing for longer seems
+to hang.
+"""
 
 
 def build_workload(spec: Spec) -> Workload | QueryGraph | None:

@@ -19,6 +19,7 @@ from pathlib import Path
 import solvers
 import workloads
 from solvers import Work
+from solvers.mechanism import SECONDS_PER_FLOP
 from solvers.problem import memory
 from solvers.problem.neighbours import Neighbours
 from sweep.experiment.canonical import Spec
@@ -29,13 +30,14 @@ from sweep.store.code import Codes
 from workloads import QueryGraph, Workload
 from workloads.operators import Drawn, Explicit
 
-SECONDS_PER_FLOP = 1e-10
-"""Assumed seconds per floating-point operation: a typical core does ten billion per second.
-
-``sweep plan`` measures the speed of its own machine instead."""
-
 _OVERHEAD_SECONDS = 1e-3
+"""Seconds of a solve besides its arithmetic.
+
+IP on four prefixes takes a quarter of a millisecond on a fast core, besides its workload and its
+record. Without this, the smallest solves would seem to cost nothing.
+"""
 _LONGEST_SECONDS = 86400.0
+"""Largest expected duration of a solve, a day: the total of a plan stays finite."""
 
 _REFUSED_FLOPS = 1e10
 """Number of operations assumed for a solve that needs more memory than this machine has.

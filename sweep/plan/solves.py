@@ -21,6 +21,7 @@ from sweep.store.ledger import Ledger
 from sweep.store.records import CellRecord, Status
 
 _KEPT_FAMILIES = 1024
+"""Number of families whose cost is kept at hand; solves of one family follow each other closely."""
 
 
 def list_solves(

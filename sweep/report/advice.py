@@ -66,7 +66,9 @@ def advise(
 
 
 _MOST_TIMES = 1000
+"""Ratio from which on an excess is shown as "> 1000 times": its digits say no more."""
 _MOST_DRAWN = 12
+"""Most bars in a panel, so that their labels can be read."""
 
 
 def write_sections(advice: Advice) -> dict[str, ResultTable]:

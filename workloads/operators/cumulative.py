@@ -17,7 +17,7 @@ from workloads.operators.protocol import (
 )
 
 _BLOCK_ENTRIES = 1_000_000
-"""Largest number of matrix entries that `cumulative` converts at a time."""
+"""Largest number of matrix entries that `cumulative` converts at a time: 8 MB of floats."""
 
 
 @dataclass(frozen=True, eq=False)
