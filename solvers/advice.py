@@ -377,10 +377,10 @@ def advise(
         )
     ends = time.monotonic() + time_limit
     tried = list(_try_mechanisms(problem, delta, mechanisms, ends, progress))
-    solved = {one.mechanism: solution for one, solution in tried if solution is not None}
+    solved = {candidate.mechanism: solution for candidate, solution in tried if solution}
     bounds = (solution.known_lower_bound or 0.0 for solution in solved.values())
     bound = max(bounds, default=0.0) or float("nan")
-    candidates = tuple(_rank((one for one, _ in tried), bound))
+    candidates = tuple(_rank((candidate for candidate, _ in tried), bound))
     recommended = _recommend(candidates, solved)
     best = solved[recommended.mechanism]
     priced = _choose_priced(solved.values(), problem.workload.m)
@@ -516,23 +516,26 @@ def _try_one(
 def _rank(candidates: Iterable[Candidate], bound: float) -> list[Candidate]:
     """Compute every candidate's excess over the lower bound, and sort by ε with NaN last."""
 
-    def compared(one: Candidate) -> Candidate:
-        ratio = one.squared_privacy_cost / bound
-        return replace(one, excess=max(ratio - 1, 0.0) if np.isfinite(ratio) else np.nan)
+    def with_excess(candidate: Candidate) -> Candidate:
+        ratio = candidate.squared_privacy_cost / bound
+        return replace(candidate, excess=max(ratio - 1, 0.0) if np.isfinite(ratio) else np.nan)
 
-    return sorted(map(compared, candidates), key=lambda one: (np.isnan(one.epsilon), one.epsilon))
+    return sorted(
+        map(with_excess, candidates),
+        key=lambda candidate: (np.isnan(candidate.epsilon), candidate.epsilon),
+    )
 
 
 def _choose_priced(solutions: Iterable[Solution], queries: int) -> Solution | None:
     """Return the solution of least certified gap among those with dual weights, or None."""
-    known = [
+    certified = [
         solution
         for solution in solutions
         if solution.known_lower_bound
         and solution.weights is not None
         and len(solution.weights.q) == queries
     ]
-    return min(known, key=lambda s: (max(s.gap, _CLOSE), s.runtime), default=None)
+    return min(certified, key=lambda s: (max(s.gap, _CLOSE), s.runtime), default=None)
 
 
 def _recommend(candidates: Sequence[Candidate], solved: Mapping[str, Solution]) -> Candidate:
@@ -541,14 +544,14 @@ def _recommend(candidates: Sequence[Candidate], solved: Mapping[str, Solution]) 
         c for c in candidates if c.mechanism in solved and solved[c.mechanism].noise.gaussian
     ]
     if not gaussian:
-        reasons = "; ".join(one.reason for one in candidates if one.reason)
+        reasons = "; ".join(candidate.reason for candidate in candidates if candidate.reason)
         raise NotApplicableError(
             "no mechanism with Gaussian noise gave an answer: "
             f"{reasons or 'none was tried; name one that has it, such as optimal'}"
         )
-    least = min(one.squared_privacy_cost for one in gaussian)
-    equal = (one for one in gaussian if one.squared_privacy_cost <= (1 + _CLOSE) * least)
-    return min(equal, key=lambda one: one.seconds)
+    least = min(candidate.squared_privacy_cost for candidate in gaussian)
+    equal = (c for c in gaussian if c.squared_privacy_cost <= (1 + _CLOSE) * least)
+    return min(equal, key=lambda candidate: candidate.seconds)
 
 
 def _price_targets(problem: Problem, solution: Solution) -> tuple[Price, ...]:
@@ -562,8 +565,8 @@ def _price_targets(problem: Problem, solution: Solution) -> tuple[Price, ...]:
     np.minimum.at(least, groups, problem.targets)
     sizes = np.bincount(groups, minlength=count)
     return tuple(
-        Price(names[at], int(sizes[at]), float(least[at]), float(summed[at]))
-        for at in np.argsort(-summed, kind="stable")
+        Price(names[group], int(sizes[group]), float(least[group]), float(summed[group]))
+        for group in np.argsort(-summed, kind="stable")
     )
 
 
@@ -573,14 +576,14 @@ def _relax_dearest(
     """Solve again with the targets of highest price relaxed, and compute the saving."""
     groups, names = _find_prices(problem.workload)
     labels = tuple(price.label for price in dearest)
-    at = np.isin(groups, [names.index(label) for label in labels])
-    relaxed = np.where(at, _FACTOR * problem.targets, problem.targets)
-    known = find(solution.mechanism).params()
+    dear = np.isin(groups, [names.index(label) for label in labels])
+    relaxed = np.where(dear, _FACTOR * problem.targets, problem.targets)
+    options_known = find(solution.mechanism).params()
     seconds = _SHARE_OF_RELAXATION * max(ends - time.monotonic(), 0.0)
     options: dict[str, Any] = {"start": solution.weights, "time_limit": seconds}
     if solution.mechanism == _BEST:
         options["tol"] = _CLOSE
-    taken = {name: value for name, value in options.items() if name in known}
+    taken = {name: value for name, value in options.items() if name in options_known}
     anew = solve(
         solution.mechanism, problem.workload, relaxed, neighbours=problem.neighbours, **taken
     )
@@ -621,9 +624,9 @@ def _find_free(solution: Solution, problem: Problem, further: Workload) -> tuple
     extra = solution.free_queries(further.dense[new])
     names = _list_labels(further)
     return tuple(
-        FreeAnswer(names[new[at]], float(np.sqrt(extra.variances[at])), not extra.free[at])
-        for at in np.argsort(extra.variances, kind="stable")
-        if np.isfinite(extra.variances[at])
+        FreeAnswer(names[new[place]], float(np.sqrt(extra.variances[place])), not extra.free[place])
+        for place in np.argsort(extra.variances, kind="stable")
+        if np.isfinite(extra.variances[place])
     )
 
 

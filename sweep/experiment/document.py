@@ -149,21 +149,22 @@ def parse_yaml(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
             refuse(_TOO_DEEP, node, path[:1])
         if isinstance(node, SequenceNode):
             return [
-                value_of(one, (*path, at), one.start_mark.line) for at, one in enumerate(node.value)
+                value_of(inner, (*path, number), inner.start_mark.line)
+                for number, inner in enumerate(node.value)
             ]
         if isinstance(node, MappingNode):
             content: dict[str, Any] = {}
             yaml.constructor.flatten_mapping(node)
-            merged, own = len(node.merge or ()), set[str]()
-            for number, (key_node, one) in enumerate(node.value):
+            merged, written = len(node.merge or ()), set[str]()
+            for number, (key_node, inner) in enumerate(node.value):
                 if not isinstance(key_node, ScalarNode):
                     refuse("a list or a mapping cannot be a key; expected a text", key_node, path)
                 key = str(value_of(key_node, path))
-                if key in own:
+                if key in written:
                     refuse(f"duplicate key {key!r}", key_node, path)
                 if number >= merged:  # the mapping's own key overrides a merged one
-                    own.add(key)
-                content[key] = value_of(one, (*path, key), key_node.start_mark.line)
+                    written.add(key)
+                content[key] = value_of(inner, (*path, key), key_node.start_mark.line)
             return content
         if unfit := _UNFIT.search(node.value):
             refuse(f"the text holds {unfit[0]!a}, which no text may hold", node, path)
@@ -199,7 +200,7 @@ def explain_error(
     the model of the whole file.
     """
     errors = raised.errors(include_url=False)
-    error = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    error = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     outer, *inside = error["loc"] or (None,)
     model = models.get(outer if inside else None, models[None])
     text = error["msg"].removeprefix("Value error, ")

@@ -135,14 +135,14 @@ def root_files(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _root_value(file: File) -> str:
     there = os.path.exists(file.path)
-    known = file.path if there else str(file).removeprefix(file.rooted.removesuffix(file.path))
+    path = file.path if there else str(file).removeprefix(file.rooted.removesuffix(file.path))
     try:
-        unchanged = _hash_file(known) == file.sha256
+        unchanged = _hash_file(path) == file.sha256
     except OSError:
         return file
     if not unchanged:
         raise WorkloadError(
-            f"file {known!r} has changed since the sweep began; give every worker the same "
+            f"file {path!r} has changed since the sweep began; give every worker the same "
             "file and run the experiment again"
         )
     return file.rooted if there else file

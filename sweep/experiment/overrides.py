@@ -43,7 +43,7 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
     if isinstance(settings, Mapping):
         given = {key: _make_plain(value, key) for key, value in settings.items()}
         return {key: value if isinstance(value, list) else [value] for key, value in given.items()}
-    found: dict[str, list[Any]] = {}
+    values_of: dict[str, list[Any]] = {}
     for setting in [settings] if isinstance(settings, str) else settings:
         key, equals, text = setting.partition("=")
         try:
@@ -52,8 +52,8 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
             raise ExperimentError(f"--set {setting}: {text!r} is not a list of values") from None
         if not equals or not key.strip() or not values:
             raise ExperimentError(f"--set {setting or repr('')}: expected key=value[,value...]")
-        found[key.strip()] = list(values)
-    return found
+        values_of[key.strip()] = list(values)
+    return values_of
 
 
 def _make_plain(value: Any, key: str) -> Any:
@@ -133,7 +133,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
             raise ExperimentError(f"{source}: no block takes {key!r}; {near}")
         if key == "reference" and values[0] != experiment.reference:
             for kind in content.keys() & {*_TABLES, "claims"}:
-                content[kind] = [one for one in content[kind] if _refers_to(one, values[0])]
+                content[kind] = [s for s in content[kind] if _refers_to(s, values[0])]
         elif key != "seed":  # published numbers on random problems come from other seeds
             _pin(content, homes)
         for home in homes:
@@ -146,7 +146,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
                 case (_, int(at), str(part), _):
                     _set_parameter(content["blocks"][at], part, key, values, source)
             length = len(home.path)  # the setting replaces all values at and below the path
-            written = {at: one for at, one in written.items() if at[:length] != home.path}
+            written = {path: line for path, line in written.items() if path[:length] != home.path}
             written[home.path] = source
     return Document(content, replace(document.place, written=written))
 
@@ -157,14 +157,14 @@ def _find_homes(experiment: Experiment, key: str) -> Iterator[_Home]:
     if key in _SINGLE or (key in _WHOLE and not is_option):
         yield _Home((key,), key, getattr(experiment, key) if key in ("delta", "epsilon") else ())
         return
-    for at, block in enumerate(experiment.blocks):
+    for number, block in enumerate(experiment.blocks):
         if key in _BLOCK:
             entries = {"mechanism": block.mechanism, "targets": block.rules}.get(key, ())
             labels = [entry.shown for entry in entries]
             if key == "neighbours":
                 with suppress(SolverError):  # an invalid relation is about to be replaced
                     labels = [as_neighbours(entry).title for entry in _list_all(block.neighbours)]
-            yield _Home(("blocks", at, key), key, labels, block.group)
+            yield _Home(("blocks", number, key), key, labels, block.group)
         coordinate = key
         for part, parameters in _list_owners(block):
             if key in parameters:
@@ -173,8 +173,8 @@ def _find_homes(experiment: Experiment, key: str) -> Iterator[_Home]:
                 values, _ = list_values(
                     parameter, given.get(key, getattr(parameter, "default", None))
                 )
-                known = [one for one in map(label, values) if isinstance(one, Scalar)]
-                yield _Home(("blocks", at, part, key), coordinate, known, block.group)
+                labels_before = [each for each in map(label, values) if isinstance(each, Scalar)]
+                yield _Home(("blocks", number, part, key), coordinate, labels_before, block.group)
                 coordinate = f"{part}_{key}"
 
 
@@ -188,8 +188,8 @@ def _replace_block_value(
     if key == "replicates":
         return values[0]
     entries: dict[str, Any] = {"mechanism": block.mechanism, "targets": block.rules}
-    known = zip(_list_all(written.get(key, ())), entries.get(key, ()), strict=False)
-    labelled = [(raw, (entry.shown, entry.name)) for raw, entry in known]
+    pairs = zip(_list_all(written.get(key, ())), entries.get(key, ()), strict=False)
+    labelled = [(raw, (entry.shown, entry.name)) for raw, entry in pairs]
     chosen: list[Any] = []
     for value in values:
         matching = [raw for raw, names in labelled if value in names]
@@ -222,23 +222,25 @@ def _set_parameter(
             f"{source}: {key!r} is zipped with {[n for n in together if n != key]}; expected some "
             f"of its values {list(zipped)}, or change the file"
         )
-    rows = [row for value in values for row, one in enumerate(zipped) if one == value]
+    rows = [row for value in values for row, present in enumerate(zipped) if present == value]
     for name, (holder, listed) in lists.items():
         holder[name] = [listed[row] for row in rows]
 
 
 def _list_owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter | None]]]:
     """Return the keys of a block that contain parameters, each with its settable parameters."""
-    found: list[tuple[str, Mapping[str, inspect.Parameter | None]]] = []
+    owners: list[tuple[str, Mapping[str, inspect.Parameter | None]]] = []
     families, rules = workloads.families(), workloads.targets.RULES
     if block.workload.name in families:
-        found.append(("workload", families[block.workload.name].params))
+        owners.append(("workload", families[block.workload.name].params))
     if isinstance(block.targets, Entry) and block.targets.name in rules:
-        found.append(("targets", rules[block.targets.name].params))
-    known = solvers.all_mechanisms()
-    taken = [known[entry.name].params() for entry in block.mechanism if entry.name in known]
+        owners.append(("targets", rules[block.targets.name].params))
+    mechanisms = solvers.all_mechanisms()
+    taken = [
+        mechanisms[entry.name].params() for entry in block.mechanism if entry.name in mechanisms
+    ]
     common = {key: next((o[key] for o in taken if key in o), None) for key in block.options}
-    return [*found, ("options", common)]
+    return [*owners, ("options", common)]
 
 
 def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:

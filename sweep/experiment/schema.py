@@ -233,7 +233,7 @@ class ComparisonTable(_Strict):
         for index, number in np.ndenumerate(np.array(self.values, dtype=object)):
             if number is not None:
                 axes = zip(self.axes.items(), index, strict=True)
-                yield {name: labels[at] for (name, labels), at in axes}, float(number)
+                yield {name: labels[place] for (name, labels), place in axes}, float(number)
 
     @property
     def decimals(self) -> int:
@@ -244,8 +244,8 @@ class ComparisonTable(_Strict):
     def references(self) -> list[Scalar]:
         """The mechanisms whose numbers are all 1: the table's numbers are ratios to theirs."""
         stated: dict[Scalar, set[float]] = {}
-        for at, number in self.points():
-            stated.setdefault(at.get("mechanism", ""), set()).add(number)
+        for labels, number in self.points():
+            stated.setdefault(labels.get("mechanism", ""), set()).add(number)
         return [name for name, numbers in stated.items() if name != "" and numbers == {1.0}]
 
 

@@ -115,7 +115,7 @@ def find_recipe(
     owner, known = f"{role} {entry.name!r}", recipe.params
     written = read_parameters(owner, known, entry.params, place)
     with errors_at(place):
-        bound = bind(owner, known, {name: one.values[0] for name, one in written.items()})
+        bound = bind(owner, known, {name: given.values[0] for name, given in written.items()})
         params = {name: normalise(value, known[name].annotation) for name, value in bound.items()}
     return Named(recipe, written, params)
 
@@ -127,14 +127,16 @@ def normalise(value: Any, expected: Any) -> Any:
     accepts floats but no integers. A text that names a file becomes a `File`, which is identified
     by its content.
     """
-    known = alternatives(expected)
+    accepted = alternatives(expected)
     if isinstance(value, Mapping):
-        return {name: normalise(item, _find_item_type(known, dict)) for name, item in value.items()}
+        return {
+            name: normalise(item, _find_item_type(accepted, dict)) for name, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [normalise(item, _find_item_type(known, list)) for item in value]
+        return [normalise(item, _find_item_type(accepted, list)) for item in value]
     if isinstance(value, str):
-        return as_file(value, known)
-    whole = isinstance(value, int) and (int in known or float not in known)
+        return as_file(value, accepted)
+    whole = isinstance(value, int) and (int in accepted or float not in accepted)
     if whole or isinstance(value, bool) or not isinstance(value, int | float):
         return value
     return round_value(value)
@@ -154,9 +156,9 @@ def is_available(entry: Entry) -> bool:
 
     An entry with ``when: available`` is left out if its mechanism or its preset does not exist.
     """
-    known = solvers.all_mechanisms()
-    has_it = entry.name in known and (entry.preset or "") in ("", *known[entry.name].presets)
-    return has_it or entry.when != "available"
+    mechanism = solvers.all_mechanisms().get(entry.name)
+    has_preset = mechanism is not None and (entry.preset or "") in ("", *mechanism.presets)
+    return has_preset or entry.when != "available"
 
 
 @dataclass(frozen=True)
@@ -210,8 +212,8 @@ def resolve_mechanisms(
         here, entry, mechanism = candidate.place, candidate.entry, candidate.mechanism
         known = mechanism.params(kind)
         written = read_parameters(f"mechanism {mechanism.name!r}", known, entry.params, here)
-        check_points({name: len(one.values) for name, one in written.items()}, here)
-        for values in product(*(one.values for one in written.values())):
+        check_points({name: len(option.values) for name, option in written.items()}, here)
+        for values in product(*(option.values for option in written.values())):
             given = dict(zip(written, values, strict=True))
             shown = _label(candidate, written, given)
             if shown in resolved:
@@ -240,7 +242,9 @@ def _label(candidate: Candidate, written: Mapping[str, Written], given: Mapping[
     entry = candidate.entry
     function = str(given.get("function", "")) if candidate.mechanism.runs_code else ""
     first = entry.label or function or entry.shown
-    listed = [n for n, one in written.items() if one.is_axis and (n != "function" or entry.label)]
+    listed = [
+        n for n, option in written.items() if option.is_axis and (n != "function" or entry.label)
+    ]
     suffix = ", ".join(f"{name}={label(given[name])}" for name in listed)
     return f"{first} ({suffix})" if suffix else first
 
@@ -299,22 +303,22 @@ def list_coordinates(
 
     The coordinates ``replicate`` and ``mechanism`` are missing.
     """
-    found: dict[str, Coordinate] = {}
+    coordinates: dict[str, Coordinate] = {}
 
     def add(part: str, written: Mapping[str, Written], choose: Callable[[Any], Choice]) -> None:
-        for name, one in written.items():
+        for name, parameter in written.items():
             here = place / part / name
             if name in RESERVED:
                 raise here.error(
                     f"{name!r} is a parameter of the {part} here and the name of something else in "
                     "the dataset; give the parameter another name"
                 )
-            unique = f"{part}_{name}" if name in found else name
+            unique = f"{part}_{name}" if name in coordinates else name
             choices = [
                 replace(choose({name: value}), labels={unique: label(value)})
-                for value in one.values
+                for value in parameter.values
             ]
-            found[unique] = Coordinate(here, choices, one.is_axis)
+            coordinates[unique] = Coordinate(here, choices, parameter.is_axis)
 
     add("workload", family.written, lambda params: Choice(workload=params))
     rules = _find_rules(block, place / "targets")
@@ -323,18 +327,18 @@ def list_coordinates(
         Choice({"targets": entry.shown}, targets=rule.params, rule=rule.recipe)
         for entry, rule in zip(block.rules, rules, strict=True)
     ]
-    found["targets"] = Coordinate(place / "targets", choices, several)
+    coordinates["targets"] = Coordinate(place / "targets", choices, several)
     if not several:
         add("targets", rules[0].written, lambda params: Choice(targets=params))
     if "neighbours" in block.model_fields_set:
-        found["neighbours"] = _list_relations(block, family.recipe.kind, place / "neighbours")
+        coordinates["neighbours"] = _list_relations(block, family.recipe.kind, place / "neighbours")
     options: Mapping[str, Written] = {}
-    for mechanism in (one.mechanism for one in candidates) if block.options else ():
+    for mechanism in (candidate.mechanism for candidate in candidates) if block.options else ():
         known = mechanism.params(family.recipe.kind)
         owner = f"mechanism {mechanism.name!r}"
         options = read_parameters(owner, known, block.options, place / "options")
     add("options", options, lambda params: Choice(options=params))
-    return found
+    return coordinates
 
 
 def _find_rules(block: Block, place: Place) -> list[Named[workloads.targets.Rule]]:
@@ -343,7 +347,7 @@ def _find_rules(block: Block, place: Place) -> list[Named[workloads.targets.Rule
     for number, entry in enumerate(block.rules):
         here = place / number if several else place
         rule = find_recipe("targets rule", workloads.targets.RULES, entry, here)
-        for name in (name for name, one in rule.written.items() if several and one.is_axis):
+        for name in (n for n, parameter in rule.written.items() if several and parameter.is_axis):
             raise (here / name).error(
                 f"{name!r} is an axis, but the block lists several targets; write one entry with "
                 "its own label for each value, or make these the only targets of the block"
@@ -365,7 +369,9 @@ def _list_relations(block: Block, kind: Kind, place: Place) -> Coordinate:
             "neighbours on a query graph; its own edges say which answers are adjacent: leave "
             "neighbours out"
         )
-    choices = [Choice({"neighbours": one.title}, neighbours=one) for one in relations]
+    choices = [
+        Choice({"neighbours": relation.title}, neighbours=relation) for relation in relations
+    ]
     return Coordinate(place, choices, several)
 
 
@@ -391,7 +397,7 @@ def _label_axis(name: str, coordinate: Coordinate) -> Axis:
         for each in coordinate.choices[0].labels
     }
     axis = Axis(name, labels.pop(name), labels)
-    twice = [one for one, count in Counter(axis.values).items() if count > 1]
+    twice = [value for value, count in Counter(axis.values).items() if count > 1]
     if twice:
         hint = "label one of them" if name == "targets" else "write each value once"
         raise coordinate.place.error(f"axis {name!r} holds {twice[0]!r} twice; {hint}")

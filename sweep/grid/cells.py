@@ -132,7 +132,9 @@ class Cells:
         starts = np.cumsum([0, *(len(part.families) for part in parts)])
         return cls(
             [family for part in parts for family in part.families],
-            np.concatenate([part.family + at for part, at in zip(parts, starts, strict=False)]),
+            np.concatenate(
+                [part.family + start for part, start in zip(parts, starts, strict=False)]
+            ),
             np.concatenate([part.replicate for part in parts]),
         )
 
@@ -187,7 +189,9 @@ class Cells:
         if kind in ("problem", "workload") and not any("seed" in spec.params for spec in specs):
             return self.by_family(lambda cell: cell.key(kind, 0)).astype(KEY)
         members = zip(self.family.tolist(), self.replicate.tolist(), strict=True)
-        keys = (self.families[family].key(kind, at).encode() for family, at in members)
+        keys = (
+            self.families[family].key(kind, replicate).encode() for family, replicate in members
+        )
         return np.fromiter(keys, KEY, len(self))
 
     @cached_property
@@ -215,5 +219,5 @@ class Cells:
 
     def by_family(self, value: Callable[[Cell], bool | float | bytes | str]) -> NDArray[Any]:
         """Return an array with a value for every cell; ``value`` is called once for each family."""
-        used, at = np.unique(self.family, return_inverse=True)
-        return np.array([value(self.families[number]) for number in used])[at]
+        used, place = np.unique(self.family, return_inverse=True)
+        return np.array([value(self.families[number]) for number in used])[place]

@@ -42,7 +42,7 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
     grids = lay_out(experiment)
     _check_cells(grids)
     place = experiment.place / "reference"
-    labels = list(dict.fromkeys(str(one) for grid in grids for one in grid.axes[-1].values))
+    labels = list(dict.fromkeys(str(label) for grid in grids for label in grid.axes[-1].values))
     unused = solvers.all_mechanisms().keys() - {
         cell.mechanism.name for grid in grids for cell in grid.cells.used
     }
@@ -50,8 +50,8 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
         hint = nearest(experiment.reference, [*labels, *sorted(unused)])
         raise place.error(f"no mechanism is labelled {experiment.reference!r}; {hint}")
     for key in ("figures", "published", "closed_form", "claims"):
-        for at, statement in enumerate(getattr(experiment, key)):
-            _check_statement(statement, experiment.place / key / at, experiment, grids)
+        for number, statement in enumerate(getattr(experiment, key)):
+            _check_statement(statement, experiment.place / key / number, experiment, grids)
     return grids
 
 
@@ -65,8 +65,8 @@ def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
     """
     seen: dict[str, str] = {}
     groups: dict[str, tuple[Place, list[Grid]]] = {}
-    for at, block in enumerate(experiment.blocks):
-        place, group = experiment.place / "blocks" / at, block.group
+    for number, block in enumerate(experiment.blocks):
+        place, group = experiment.place / "blocks" / number, block.group
         if (other := seen.setdefault(group.casefold(), group)) != group:
             raise (place / "group").error(
                 f"groups {other!r} and {group!r} differ only in case; rename one"
@@ -104,13 +104,13 @@ def find_code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, Entr
     Each item has the entry's location, its role (``"workload"`` or ``"mechanism"``) and the entry
     itself.
     """
-    families, known = workloads.families(), solvers.all_mechanisms()
-    for at, block in enumerate(experiment.blocks):
-        place, name = experiment.place / "blocks" / at, block.workload.name
+    families, mechanisms = workloads.families(), solvers.all_mechanisms()
+    for position, block in enumerate(experiment.blocks):
+        place, name = experiment.place / "blocks" / position, block.workload.name
         if name in families and families[name].runs_code:
             yield place / "workload", "workload", block.workload
         for number, entry in enumerate(block.mechanism):
-            if entry.name in known and known[entry.name].runs_code:
+            if entry.name in mechanisms and mechanisms[entry.name].runs_code:
                 yield place / "mechanism" / number, "mechanism", entry
 
 
@@ -120,11 +120,11 @@ def _check_cells(grids: Sequence[Grid]) -> None:
     Each workload, targets vector and mechanism function is checked once. Without this check, an
     error would occur on the workers, cell by cell.
     """
-    known, checked = solvers.all_mechanisms(), set[str]()
+    mechanisms, checked = solvers.all_mechanisms(), set[str]()
     built: tuple[str, Workload | QueryGraph | None] = "", None
     for cell in (cell for grid in grids for cell in grid.cells.used):
         name = str(cell.mechanism.params.get("function"))
-        if known[cell.mechanism.name].runs_code and name not in checked:
+        if mechanisms[cell.mechanism.name].runs_code and name not in checked:
             with errors_at(cell.place / "mechanism"):
                 user_code.load(f"mechanism {cell.mechanism.name!r}", name)
             checked.add(name)
@@ -201,7 +201,7 @@ def _check_statement(
     paper's sizes, some of which ``--set`` may have removed.
     """
     group, groups = statement.group, {grid.group: list_labels(experiment, grid) for grid in grids}
-    settings = dict.fromkeys(at for at in place.written.values() if at.startswith("--set"))
+    settings = dict.fromkeys(where for where in place.written.values() if where.startswith("--set"))
     if isinstance(statement, Claim) and statement.unjudged:
         return
     if group is None and len(groups) > 1 and not isinstance(statement, Figure):
@@ -209,16 +209,16 @@ def _check_statement(
     if group not in (None, *groups):
         hint = nearest(str(group), sorted(groups))
         raise (place / "group").error(f"no group is called {group!r}; {hint}")
-    known = ChainMap(*([groups[group]] if group else groups.values()))
+    labels_of = ChainMap(*([groups[group]] if group else groups.values()))
     for path, axis, labels in _find_named(statement):
         here = reduce(truediv, path, place)
-        if axis not in known:
+        if axis not in labels_of:
             after = " ".join([" after", *settings]) if settings else ""
-            hint = nearest(axis, sorted(known))
+            hint = nearest(axis, sorted(labels_of))
             raise here.error(f"there is no coordinate {axis!r}{after}; {hint}")
         for label in () if settings else labels:
-            if label not in known[axis]:
-                hint = nearest(str(label), [str(one) for one in known[axis]])
+            if label not in labels_of[axis]:
+                hint = nearest(str(label), [str(each) for each in labels_of[axis]])
                 raise here.error(f"{axis} is never {label!r}; {hint}")
 
 

@@ -154,8 +154,8 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
         ]
         kinds = {type(label) for label in labels}
         if len(kinds) > 1:  # labels of one coordinate have one type
-            one = float if kinds == {int, float} else str
-            labels = [one(label) for label in labels]
+            common = float if kinds == {int, float} else str
+            labels = [common(label) for label in labels]
         columns[name] = labels
     dimensions = dict.fromkeys(axis.name for axis in listed)
     companions = {
@@ -177,7 +177,7 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
         declared = [value for axis in listed if axis.name == name for value in axis.values]
         if isinstance(columns[name][0], str):
             declared = [str(value) for value in declared]
-        values = tuple(dict.fromkeys([*(one for one in declared if one in column), *column]))
+        values = tuple(dict.fromkeys([*(value for value in declared if value in column), *column]))
         zipped = {}
         for other in (other for other, along in companions.items() if along == name):
             labels_at = dict(zip(columns[name], columns[other], strict=True))
@@ -206,8 +206,8 @@ def _drop_repeated(cells: Cells, axes: Sequence[Axis]) -> Cells:
     by_id: dict[str, int] = {}
     for number, (position, id_) in enumerate(zip(positions.tolist(), cells.ids, strict=True)):
         cell = cells.families[cells.family[number]]
-        known = by_position.get(position, number)
-        if cells.ids[known] != id_:
+        before = by_position.get(position, number)
+        if cells.ids[before] != id_:
             raise cell.place.error(
                 f"another block of group {cell.group!r} has a different cell at "
                 f"{_describe_point(cells[number].coords)}; give one of them another group or its "

@@ -102,8 +102,8 @@ class Costs:
             if (built := self._last[1]) is not None:
                 self.shapes[workload] = built.shape
             self._works[key] = _estimate_work(mechanism, built, cell.neighbours)
-        work, own = self._works[key], mechanism.params.get("time_limit")
-        limit: float | None = self.time_limit if own is None else own
+        work, own_limit = self._works[key], mechanism.params.get("time_limit")
+        limit: float | None = self.time_limit if own_limit is None else own_limit
         seconds = work.flops * SECONDS_PER_FLOP
         if limit is not None and "time_limit" in solvers.all_mechanisms()[mechanism.name].params():
             seconds = min(seconds, limit)
@@ -120,11 +120,11 @@ def _estimate_work(
         refused = memory.shortage(declared.bytes)
     except OverflowError:
         return Work(flops=math.inf, bytes=math.inf)
-    known = solvers.all_mechanisms()[mechanism.name]
+    solver = solvers.all_mechanisms()[mechanism.name]
     flops = declared.flops * read_calibration().get(mechanism.name, 1.0)
     if refused:
         flops = _REFUSED_FLOPS
-    elif known.foreign or known.runs_code:
+    elif solver.foreign or solver.runs_code:
         flops = max(flops, _FUNCTION_FLOPS)
     workload_bytes = 0  # memory of the workload if it is stored as a matrix
     if isinstance(workload, Workload) and isinstance(workload.operator, Explicit | Drawn):

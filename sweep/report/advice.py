@@ -106,15 +106,15 @@ def render_page(advice: Advice, title: str) -> str:
 
 def _draw(advice: Advice) -> drawing.Picture:
     """Draw the ε that mechanisms need, and beside it the prices of the most expensive targets."""
-    needed = [one for one in advice.candidates if np.isfinite(one.epsilon)]
+    needed = [candidate for candidate in advice.candidates if np.isfinite(candidate.epsilon)]
     drawn = {
         f"ε at the targets (δ = {advice.delta:g})": [(c.mechanism, c.epsilon) for c in needed],
         "share of the cost, per cent": [(p.label, 100 * p.elasticity) for p in advice.prices],
     }
     panels = []
-    for what, found in drawn.items():
-        ys = [y for _, y in found[:_MOST_DRAWN]]
-        names = [shorten(name, 32, placeholder=" ...") for name, _ in found[:_MOST_DRAWN]]
+    for what, bars in drawn.items():
+        ys = [y for _, y in bars[:_MOST_DRAWN]]
+        names = [shorten(name, 32, placeholder=" ...") for name, _ in bars[:_MOST_DRAWN]]
         line = Line("", range(len(ys)), ys, dots=True)
         panels += [Panel("", [line], {"ylabel": what}, names)] if ys else []
     return drawing.draw("advice", panels, size=(9.0, 4.5), digits=3)
