@@ -53,7 +53,7 @@ class Condition:
     _tree: ast.expr
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether the condition is true when its names have the values in ``values``.
+        """Return whether the condition is true when its names have the values in ``values``.
 
         Raises
         ------

@@ -48,7 +48,7 @@ class Classes:
         return np.unique(self.of, return_index=True)[1]
 
     def sums(self, rows: Array) -> Array:
-        """The sums of each row's entries over every class, shape (len(rows), k)."""
+        """Return the sums of each row's entries over every class, shape (len(rows), k)."""
         order = np.argsort(self.of, kind="stable")
         starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
         return np.asarray(np.add.reduceat(rows[:, order], starts, axis=1))
@@ -59,7 +59,7 @@ class Classes:
 
 
 def classes(phi: Array, prior: Array) -> Classes:
-    """The coarsest equitable partition with a constant prior on each class.
+    """Return the coarsest equitable partition with a constant prior on each class.
 
     Colour refinement finds the partition; each round takes O(n²). If rounding errors make the sums
     ambiguous, every answer becomes a class of its own.
@@ -113,7 +113,7 @@ _STREAM = 0x9210125
 
 
 def constraints(graph: QueryGraph, epsilon: float) -> Array:
-    """The matrix Φ with entries ``exp(-epsilon * distance)``, shape (n, n) (Definition 4).
+    """Return the matrix Φ with entries ``exp(-epsilon * distance)``, shape (n, n) (Definition 4).
 
     Raises
     ------
@@ -126,7 +126,7 @@ def constraints(graph: QueryGraph, epsilon: float) -> Array:
 
 
 def weights(phi: Array, prior: Array, alike: Classes | None = None) -> Array | None:
-    """A solution y of ``y @ phi = prior``, non-negative if that is possible.
+    """Return a solution y of ``y @ phi = prior``, non-negative if that is possible.
 
     Parameters
     ----------
@@ -188,13 +188,13 @@ def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array |
 
 
 def _cleaned(y: Array, accuracy: float) -> Array:
-    """The vector y, in which 0 replaces every entry that is negative only by rounding."""
+    """Return the vector y, in which 0 replaces every entry that is negative only by rounding."""
     rounding = (y < 0) & (y > -accuracy * np.abs(y).max())
     return np.asarray(np.where(rounding, 0.0, y))
 
 
 def is_regular(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> bool:
-    """Whether a prior is ε-regular: equal to ``y @ Φ`` for some y >= 0 (Definition 5).
+    """Return whether a prior is ε-regular: equal to ``y @ Φ`` for some y >= 0 (Definition 5).
 
     Raises
     ------
@@ -206,12 +206,12 @@ def is_regular(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> bool:
 
 
 def uniform(graph: QueryGraph) -> Array:
-    """The uniform prior: all answers are equally likely."""
+    """Return the uniform prior: all answers are equally likely."""
     return np.full(graph.n, 1.0 / graph.n)
 
 
 def corner(graph: QueryGraph, epsilon: float, answer: int) -> Array:
-    """The corner prior of an answer: its row of Φ, divided by the row's sum (Definition 6)."""
+    """Return the corner prior of an answer: its row of Φ over the row's sum (Definition 6)."""
     if not 0 <= answer < graph.n:
         raise WorkloadError(
             f"prior 'corner:{answer}': workload {graph.name!r} has answers 0 to {graph.n - 1}"
@@ -221,7 +221,7 @@ def corner(graph: QueryGraph, epsilon: float, answer: int) -> Array:
 
 
 def regular_share(graph: QueryGraph, epsilon: float) -> float:
-    """The volume of the ε-regular priors as a fraction of the volume of all priors.
+    """Return the volume of the ε-regular priors as a fraction of the volume of all priors.
 
     The fraction is ``|det(Φ)|`` divided by the product of the row sums of Φ, since the ε-regular
     priors are the simplex of the corner priors (Proposition 4). A fraction of 0 means that this
@@ -233,7 +233,7 @@ def regular_share(graph: QueryGraph, epsilon: float) -> float:
 
 
 def random_regular(graph: QueryGraph, epsilon: float, seed: int = 0) -> Array:
-    """A convex combination of the corner priors, drawn uniformly from their simplex."""
+    """Return a convex combination of the corner priors, drawn uniformly from their simplex."""
     phi = constraints(graph, epsilon)
     mixed = np.random.default_rng([seed, _STREAM]).dirichlet(np.ones(graph.n))
     prior: Array = (mixed / phi.sum(axis=1)) @ phi
@@ -279,7 +279,7 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
 
 
 def path_of(prior: str) -> str | None:
-    """The path of the file from which a prior is read; None if the prior needs no file."""
+    """Return the path of the file from which a prior is read; None if the prior needs no file."""
     name, _, rest = prior.partition(":")
     return rest.strip() if name == "file" else None
 

@@ -214,7 +214,7 @@ RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _RULES
 
 
 def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
-    """The variance targets that the named rule gives to a workload.
+    """Return the variance targets that the named rule gives to a workload.
 
     Parameters
     ----------

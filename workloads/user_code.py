@@ -84,7 +84,7 @@ def call(owner: str, function: str, *problem: Any, arguments: Mapping[str, Any])
 
 
 def error_text(error: BaseException) -> str:
-    """The type and the message of an error that a user's code raised."""
+    """Return the type and the message of an error that a user's code raised."""
     try:
         return f"{type(error).__name__}: {error}"
     except BaseException:

@@ -118,7 +118,7 @@ class Workload:
         return self.m if self.listed else len(self.group_sizes)
 
     def __matmul__(self, x: ArrayLike) -> Array:
-        """The exact answers ``W @ x``, shape (m,) for x of shape (d,), or (m, n) for (d, n).
+        """Return the exact answers ``W @ x``, shape (m,) for x of shape (d,), or (m, n) for (d, n).
 
         Raises
         ------
@@ -128,7 +128,7 @@ class Workload:
         return self.operator @ x
 
     def __repr__(self) -> str:
-        """The name and the size, then a line for each parameter and a line for the groups."""
+        """Return the name and size, then a line for each parameter and a line for the groups."""
         lines = [f"{self.name}: {readable(self.m)} queries over {readable(self.d)} cells"]
         lines += [f"  {name}: {value}" for name, value in self.params.items() if value is not None]
         if self.group_names:

@@ -23,7 +23,7 @@ SMALL_ENTRIES = 2**18
 def two_valued(
     name: str, m: int, d: int, probability: float, otherwise: float, seed: int
 ) -> Workload:
-    """A workload of independent random entries: 1 with the given probability, else ``otherwise``.
+    """Return a workload of random entries: 1 with the given probability, otherwise ``otherwise``.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def two_valued(
 
 
 def drawn(name: str, shape: tuple[int, int], draw: Callable[[], Array]) -> Workload:
-    """A workload with the matrix that ``draw`` returns; a large one is drawn when first needed."""
+    """Return a workload with the matrix of ``draw``; a large one is drawn when first needed."""
     if shape[0] * shape[1] <= SMALL_ENTRIES:
         return from_matrix(draw(), name)
     return Workload(name, Drawn(*shape, partial(_checked, name, draw)))

@@ -71,7 +71,7 @@ def _factor(spec: Spec) -> Matrix:
 
 
 def factor(workload: str, kind: str, size: int) -> Matrix:
-    """The matrix of a factor over an attribute of ``size`` values; ``kind`` is a key of `KINDS`.
+    """Return the matrix of a factor over ``size`` values; ``kind`` is a key of `KINDS`.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def _tables(
     prefixes: Sequence[Any] | None,
     ranges: Sequence[Any] | None,
 ) -> Workload:
-    """A workload with one Kronecker product for each table.
+    """Return a workload with one Kronecker product for each table.
 
     Each product sums over the attributes that its table does not list.
 
@@ -168,7 +168,7 @@ def _all_range(size: int) -> Matrix:
 
 
 def _prefix(size: int) -> Matrix:
-    """The (size, size) matrix of prefix sums, as a view of an array of 2 size - 1 numbers."""
+    """Return the (size, size) matrix of prefix sums, a view of an array of 2 size - 1 numbers."""
     row = np.repeat([1.0, 0.0], [size, size - 1])
     return sliding_window_view(row, size)[::-1]
 

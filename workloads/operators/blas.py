@@ -30,7 +30,7 @@ def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
 
 
 def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
-    """The lower triangle of ``rows @ rows.T`` in Fortran order, with zeros above the diagonal."""
+    """Return the lower triangle of ``rows @ rows.T`` in Fortran order, zeros above the diagonal."""
     if rows.size == 0:  # the BLAS rejects empty matrices
         return np.zeros((len(rows),) * 2, rows.dtype, order="F")
     syrk = scipy.linalg.get_blas_funcs("syrk", (rows,))
@@ -41,10 +41,10 @@ def lower_gram(rows: NDArray[Real]) -> NDArray[Real]:
 
 
 def whole(lower: NDArray[Real]) -> NDArray[Real]:
-    """The symmetric matrix with the lower triangle of ``lower``."""
+    """Return the symmetric matrix with the lower triangle of ``lower``."""
     return np.tril(lower) + np.tril(lower, -1).T
 
 
 def inner(left: NDArray[Real], right: NDArray[Real]) -> float:
-    """The sum of the entrywise products of two vectors or matrices, computed without a BLAS."""
+    """Return the sum of the entrywise products of two vectors or matrices, without a BLAS."""
     return float(np.einsum("i,i->" if left.ndim == 1 else "ij,ij->", left, right))

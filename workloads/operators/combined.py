@@ -80,11 +80,11 @@ class Scaled(QueryOperator):
         return self.operator.squared_column_norms(self._weights(weights))
 
     def rows(self, at: Indices) -> Array:
-        """The queries at these indices, dense, shape (len(at), d)."""
+        """Return the queries at these indices, dense, shape (len(at), d)."""
         return self.factors[at, None] * self.operator.rows(at % self.operator.shape[0])
 
     def matrix(self) -> Matrix:
-        """The scaled matrix, dense or CSR."""
+        """Return the scaled matrix, dense or CSR."""
         matrix = self.operator.matrix()
         copies = matrix if self.times == 1 else stacked([matrix] * self.times)
         return scaled_rows(copies, self.factors)
@@ -104,7 +104,7 @@ class Scaled(QueryOperator):
 
 
 def stacked(matrices: Sequence[Matrix]) -> Matrix:
-    """The matrices stacked vertically: CSR if all of them are CSR, otherwise dense."""
+    """Return the matrices stacked vertically: CSR if all of them are CSR, otherwise dense."""
     if all(map(scipy.sparse.issparse, matrices)):
         blocks = [scipy.sparse.csr_array(matrix) for matrix in matrices]
         return scipy.sparse.csr_array(scipy.sparse.vstack(blocks, format="csr"))
@@ -176,7 +176,7 @@ class Composed(QueryOperator):
         return self.operator.quadratic_forms(product(columns * given, columns.T))
 
     def rows(self, at: Indices) -> Array:
-        """The queries at these indices, dense, shape (len(at), n)."""
+        """Return the queries at these indices, dense, shape (len(at), n)."""
         return times(self.columns.T, self.operator.rows(at).T).T
 
     def matrix(self) -> Matrix:
@@ -247,7 +247,7 @@ class InParts(QueryOperator):
         return reduce(iadd, (part.squared_column_norms(own) for part, own in pairs))
 
     def rows(self, at: Indices) -> Array:
-        """The queries at these indices, dense, shape (len(at), d)."""
+        """Return the queries at these indices, dense, shape (len(at), d)."""
         rows = np.empty((len(at), self.shape[1]))
         first = 0
         for part in self.parts:

@@ -69,12 +69,12 @@ class Cumulative(QueryOperator):
         return self.paired_forms(symmetric[:, :, None])[:, 0]
 
     def paired_forms(self, x: Array) -> Array:
-        """The sums of ``W_ji W_jk x_ikl`` over i and k, shape (m, n), for x of shape (d, d, n)."""
+        """Return the sums of ``W_ji W_jk x_ikl`` over i and k, shape (m, n), for x (d, d, n)."""
         prefix_sums = np.cumsum(_prefix_sums(x), axis=1)
         return np.asarray(self._products @ prefix_sums.reshape(self.shape[1] ** 2, -1))
 
     def paired_sums(self, y: Array) -> Array:
-        """The sums of ``W_ji W_jk y_jl`` over j, shape (d, d, n), for y of shape (m, n)."""
+        """Return the sums of ``W_ji W_jk y_jl`` over j, shape (d, d, n), for y of shape (m, n)."""
         d = self.shape[1]
         summed = np.asarray(self._products.T @ y).reshape(d, d, -1)
         return _suffix_sums(_prefix_sums(summed[::-1])[::-1], axis=1)
@@ -93,7 +93,7 @@ class Cumulative(QueryOperator):
         return np.asarray(np.cumsum((self._nearer.T @ given)[::-1])[::-1])
 
     def rows(self, at: Indices) -> Array:
-        """The queries at these indices, dense, shape (len(at), d)."""
+        """Return the queries at these indices, dense, shape (len(at), d)."""
         return _suffix_sums(self.differences[at].toarray(), axis=1)
 
     def matrix(self) -> Matrix:
@@ -122,7 +122,7 @@ class Cumulative(QueryOperator):
 def differences(
     first: NDArray[np.integer], last: NDArray[np.integer], d: int
 ) -> "scipy.sparse.csr_array":
-    """The matrix D of `Cumulative` for the ranges [first, last] of d cells.
+    """Return the matrix D of `Cumulative` for the ranges [first, last] of d cells.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def differences(
 
 
 def row_products(matrix: "scipy.sparse.csr_array") -> "scipy.sparse.csr_array":
-    """The products of all pairs of entries in each row; columns i and k give column i d + k."""
+    """Return the products of all pairs of entries of each row; column i d + k is of i and k."""
     m, d = matrix.shape
     entries = matrix.tocoo()
     rows, columns = entries.coords
@@ -166,7 +166,7 @@ def _suffix_sums(x: Array, axis: int) -> Array:
 
 
 def cumulative(matrix: Matrix) -> Cumulative | None:
-    """The matrix as a `Cumulative`; None if the matrix is sparse or this would save no work."""
+    """Return the matrix as a `Cumulative`; None if it is sparse or this would save no work."""
     if scipy.sparse.issparse(matrix):
         return None
     m, d = matrix.shape

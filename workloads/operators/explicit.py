@@ -74,7 +74,7 @@ class InMemory(QueryOperator):
         return np.asarray((self.array**2).T @ given)
 
     def rows(self, at: Indices) -> Array:
-        """The queries at these indices, dense, shape (len(at), d)."""
+        """Return the queries at these indices, dense, shape (len(at), d)."""
         return dense(self.array[at])
 
     def matrix(self) -> Matrix:

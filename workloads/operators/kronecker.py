@@ -70,7 +70,7 @@ class Kronecker(InParts):
 
 
 def kind_of(factor: Matrix) -> str:
-    """The kind of a factor: ``identity``, ``total`` (a row of ones) or else ``matrix``."""
+    """Return the kind of a factor: ``identity``, ``total`` (a row of ones) or else ``matrix``."""
     rows, columns = factor.shape
     if rows == 1 and np.all(dense(factor) == 1):
         return "total"
@@ -205,7 +205,7 @@ class Product(QueryOperator):
         return _multiply([(factor**2).T for factor in self._factors], given)
 
     def rows(self, at: Indices) -> Array:
-        """The queries at these indices, each the Kronecker product of one row from every factor."""
+        """Return the queries at these indices, each the product of one row from every factor."""
         numbers = np.unravel_index(at, [factor.rows for factor in self.pairs])
         pairs = zip(self._factors, numbers, strict=True)
         chosen = (Explicit(factor).rows(rows).T for factor, rows in pairs)
@@ -228,7 +228,7 @@ class Product(QueryOperator):
 
 
 def _multiply(factors: Sequence[Turned], x: Array) -> Array:
-    """The Kronecker product of the factors times x, computed one attribute at a time."""
+    """Return the Kronecker product of the factors times x, computed one attribute at a time."""
     sizes = [int(factor.shape[1]) for factor in factors]
     return _in_turn([partial(times, factor) for factor in factors], sizes, x)
 

@@ -27,7 +27,7 @@ class QueryOperator(ABC):
     __array_ufunc__ = None  # otherwise numpy treats an operator as an array of one object
 
     def __matmul__(self, x: ArrayLike) -> Array:
-        """The exact answers ``W @ x``, shape (m,) for x of shape (d,), or (m, n) for (d, n).
+        """Return the exact answers ``W @ x``, shape (m,) for x of shape (d,), or (m, n) for (d, n).
 
         Raises
         ------
@@ -79,7 +79,7 @@ class QueryOperator(ABC):
 
     @abstractmethod
     def rows(self, at: Indices) -> Array:
-        """The queries at these indices, dense, shape (len(at), d)."""
+        """Return the queries at these indices, dense, shape (len(at), d)."""
 
     @abstractmethod
     def matrix(self) -> Matrix:
@@ -119,12 +119,12 @@ def refuse_large_gram(d: int) -> None:
 
 
 def dense(matrix: Turned) -> Array:
-    """The matrix as a dense numpy array."""
+    """Return the matrix as a dense numpy array."""
     return matrix.toarray() if scipy.sparse.issparse(matrix) else np.asarray(matrix)
 
 
 def kron(arrays: Iterable[Array]) -> Array:
-    """The Kronecker product of all arrays, in order."""
+    """Return the Kronecker product of all arrays, in order."""
     return reduce(lambda left, right: np.asarray(np.kron(left, right)), arrays)
 
 
@@ -141,5 +141,5 @@ def times(left: Turned, right: Array) -> Array:
 
 
 def readable(count: int) -> str:
-    """A number of any size as text for a message, from 10^12 on as a power of ten."""
+    """Return a number of any size as text for a message, from 10^12 on as a power of ten."""
     return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"

@@ -33,7 +33,7 @@ factor is multiplied by the weight of the table row.
 
 
 def find_products(rows: Sequence[RowQueries], domain: Domain) -> Kronecker | None:
-    """The queries as stacked Kronecker products, in order; None if that saves no work.
+    """Return the queries as stacked Kronecker products, in order; None if that saves no work.
 
     Each table row is a product. Consecutive products that differ in one attribute only are joined
     if the order of the queries allows it: a hundred rows, each with a range of ages, become one
@@ -56,7 +56,7 @@ def _make_factor(chosen: Choices, size: int) -> "scipy.sparse.csr_array":
 
 
 def _make_sparse(columns: Sequence[Indices], values: Array, size: int) -> "scipy.sparse.csr_array":
-    """A sparse matrix of shape (len(columns), size), made from the nonzero entries of its rows.
+    """Return a sparse matrix of shape (len(columns), size) with these nonzero entries of its rows.
 
     ``columns`` has the column indices of each row's entries, ``values`` the entries of all rows.
     """
@@ -131,7 +131,7 @@ def from_queries(
 
 
 def usual_queries(domain: Domain) -> Workload:
-    """The total, and the count of each value of each attribute, all with a target of 1."""
+    """Return the total, and the count of each value of each attribute, all with a target of 1."""
     rows = ("", *domain.names)
     stars = {name: ["*" if row == name else "" for row in rows] for name in domain.names}
     return from_queries(stars | {"variance": ["1"] * len(rows)}, domain)

@@ -45,7 +45,7 @@ class Attribute:
         return tuple(str(value) for value in self.values)
 
     def position(self, text: str) -> int | None:
-        """The index of the value that a text names; None if the attribute has no such value.
+        """Return the index of the value that a text names; None if the attribute has no such value.
 
         Numbers are compared as numbers, so that 7, 7.0 and 07 name the same value.
         """

@@ -53,7 +53,7 @@ class Choices:
 
 
 def read_choices(attribute: Attribute, text: str) -> Choices:
-    """The choices that the text of a table cell describes.
+    """Return the choices that the text of a table cell describes.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def read_choices(attribute: Attribute, text: str) -> Choices:
 
 
 def _find_positions(attribute: Attribute, text: str) -> Indices:
-    """The indices of all values that a text selects."""
+    """Return the indices of all values that a text selects."""
     at, end = attribute.position(text), len(attribute.values)
     if at is not None:
         return np.array([at])
@@ -208,7 +208,7 @@ def read_rows(table: Table, domain: Domain) -> list[RowQueries]:
 
 
 def _evaluate(domain: Domain, text: str) -> Array:
-    """An array in the shape of the domain: 1 where the condition holds and 0 elsewhere."""
+    """Return an array in the shape of the domain: 1 where the condition holds and 0 elsewhere."""
     condition = conditions.parse(text)
     names = domain.names
     for name in sorted(condition.names - set(names)):
@@ -225,7 +225,7 @@ def _evaluate(domain: Domain, text: str) -> Array:
 
 
 def _read_coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
-    """The coefficients in a row, or in the file that it names, in the shape of the domain."""
+    """Return the coefficients in a row or in the file that it names, in the domain's shape."""
     other = next((name for name in (*domain.names, "where") if name in row.cells), None)
     if other is not None:
         raise row.error(
@@ -255,7 +255,7 @@ def _read_coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
 
 
 def _read_list(text: str, folder: Path) -> NDArray[np.generic]:
-    """The numbers in a list such as ``[1, 0.5]`` or in a file; shape and type are unchecked."""
+    """Return the numbers in a list such as ``[1, 0.5]`` or in a file, of any shape and type."""
     path = folder / Path(text).expanduser()
     try:
         if text.startswith("["):

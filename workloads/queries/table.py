@@ -177,7 +177,7 @@ def _check_table(
 
 
 def _read_text(value: Any) -> str:
-    """The text of a value in a data frame; empty if the value is missing."""
+    """Return the text of a value in a data frame; empty if the value is missing."""
     plain = value.tolist() if hasattr(value, "tolist") else value
     text = str(plain).strip()
     missing = not isinstance(plain, str) and text in ("None", "nan", "<NA>", "NaT")
@@ -192,7 +192,7 @@ CONFIDENCE = "95%"
 
 
 def read_target(row: Row) -> tuple[float, float]:
-    """The variance target of a row's answers, and the confidence level of their margins of error.
+    """Return the variance target of a row's answers, and the confidence of their margins of error.
 
     Raises
     ------
@@ -227,7 +227,7 @@ def read_target(row: Row) -> tuple[float, float]:
 
 
 def read_number(row: Row, column: str, text: str) -> float:
-    """The number in the text of a cell; raises WorkloadError if it is not a number."""
+    """Return the number in the text of a cell; raises WorkloadError if it is not a number."""
     try:
         value = float(text)
     except ValueError:
