@@ -1,58 +1,15 @@
-"""Queries as people write them: the meaning of each cell, and the message for each mistake."""
+"""Files and tables of queries as people write them, and the message for each mistake."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import workloads
 from workloads import WorkloadError
-from workloads.operators import Kronecker
 from workloads.queries import domain_of
 
 DOMAIN = {"age": "0..4", "sex": ["f", "m"], "area": ["north", "south", "65+"]}
-AGES, SEXES, AREAS = np.meshgrid(np.arange(5), [0, 1], [0, 1, 2], indexing="ij")
-
-
-def row(**cells):
-    return {name: [value] for name, value in {"variance": "2", **cells}.items()}
-
-
-def counted(workload):
-    return workload.dense.reshape(-1, 5, 2, 3)
-
-
-@pytest.mark.parametrize(
-    ("cells", "expected"),
-    [
-        ({}, np.ones((5, 2, 3))),
-        ({"age": "3"}, AGES == 3),
-        ({"age": 3.0}, AGES == 3),
-        ({"age": " 1..3 "}, (AGES >= 1) & (AGES <= 3)),
-        ({"age": "<=2"}, AGES <= 2),
-        ({"age": ">= 2"}, AGES >= 2),
-        ({"age": "0|2..3|3"}, np.isin(AGES, [0, 2, 3])),
-        ({"sex": "f", "age": "1..3"}, (SEXES == 0) & (AGES >= 1) & (AGES <= 3)),
-        ({"area": "65+"}, AREAS == 2),
-        ({"area": "<=south"}, AREAS <= 1),
-        ({"where": "age >= 3 and sex == 'f'"}, (AGES >= 3) & (SEXES == 0)),
-        ({"where": "age >= 3", "area": "south"}, (AGES >= 3) & (AREAS == 1)),
-        ({"sex": "f", "weight": "0.5"}, 0.5 * (SEXES == 0)),
-        ({"coefficients": str(list(range(30))), "label": "own"}, np.arange(30).reshape(5, 2, 3)),
-    ],
-)
-def test_a_cell_means_what_it_says(cells, expected):
-    made = workloads.from_queries(row(**cells), DOMAIN)
-    np.testing.assert_array_equal(counted(made), np.asarray(expected, float)[None])
-
-
-def test_a_star_is_a_query_for_each_value():
-    made = workloads.from_queries(row(age="<=*", sex="*", label="x"), DOMAIN)
-    expected = [(age >= AGES) & (sex == SEXES) for age in range(5) for sex in (0, 1)]
-    np.testing.assert_array_equal(counted(made), np.array(expected, float))
-    assert made.labels[:3] == ("x: age<=0, sex=f", "x: age<=0, sex=m", "x: age<=1, sex=f")
-    assert made.group_names == ("x",)
 
 
 @pytest.mark.parametrize(
@@ -111,26 +68,6 @@ def test_mistakes_are_reported_with_line_and_column(text, said, tmp_path, monkey
     assert "mine.csv" in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("- a\n", "no attributes"),
-        ("age: 0-5\n", "attribute 'age' is '0-5'; expected its values, as in 'age: 0..115'"),
-        ("sex: [f, f]\n", "value 'f' is listed twice"),
-        ("sex: [f, m]\nsex: [f]\n", "line 2: not valid YAML .found duplicate key"),
-        ("sex: [f, [m]]\n", "expected a number, or a text in quotes"),
-        ("sex: [true, false]\n", "value True; expected a number, or a text in quotes"),
-        ("label: [a, b]\n", "attribute 'label': this is a column of the queries"),
-        ("a: 0..9999\nb: 0..9999\n", "expected at most 10,000,000"),
-        ("a: !!python/object:os.system [1]\n", "not valid YAML"),
-    ],
-)
-def test_mistakes_in_a_domain_are_reported(text, said, tmp_path):
-    (tmp_path / "d.yaml").write_text(text)
-    with pytest.raises(WorkloadError, match=said):
-        domain_of(str(tmp_path / "d.yaml"))
-
-
 def test_spreadsheets_files_are_read(tmp_path):
     """Byte-order mark, semicolons, Windows lines, an empty column and an empty row."""
     (tmp_path / "d.yaml").write_text("age: 0..4\n")
@@ -141,33 +78,11 @@ def test_spreadsheets_files_are_read(tmp_path):
     np.testing.assert_array_equal(made.stated.targets, [2.5, *5 * [1.0]])
 
 
-@pytest.mark.parametrize("place", [str, Path])
-def test_queries_and_domain_are_tables_or_the_paths_of_files(place, tmp_path):
-    (tmp_path / "d.yaml").write_text("age: 0..4\n")
-    (tmp_path / "q.csv").write_text("age,variance\n<=*,3\n")
-    made = workloads.from_queries(place(tmp_path / "q.csv"), place(tmp_path / "d.yaml"))
-    np.testing.assert_array_equal(made.dense, np.tri(5))
-    np.testing.assert_array_equal(made.stated.targets, 5 * [3.0])
-
-
 @pytest.mark.parametrize("text", ["age,margin\n3,1.200\n", "age;margin\n3;1.2000\n"])
 def test_decimals_that_cannot_mean_thousands_are_read(text, tmp_path):
     (tmp_path / "q.csv").write_text(text)
     made = workloads.from_queries(str(tmp_path / "q.csv"), domain_of({"age": "0..4"}))
     assert made.stated.targets == pytest.approx([(1.2 / 1.959963984540054) ** 2])
-
-
-@pytest.mark.parametrize("name", ["own.npy", "own.csv"])
-def test_coefficients_may_be_in_a_file_next_to_the_queries(name, tmp_path):
-    values = np.linspace(-1, 1, 5)
-    np.save(tmp_path / "own.npy", values)
-    np.savetxt(tmp_path / "own.csv", values)
-    (tmp_path / "d.yaml").write_text("age: 0..4\n")
-    (tmp_path / "q.csv").write_text(f"label,coefficients,variance\nx,{name},1\n")
-    files = str(tmp_path / "q.csv"), str(tmp_path / "d.yaml")
-    np.testing.assert_allclose(workloads.from_queries(*files).dense, [values])
-    with pytest.raises(WorkloadError, match="in an experiment write the list itself"):
-        workloads.make("csv", queries=files[0], domain=files[1])
 
 
 def test_unreadable_files_are_refused(tmp_path):
@@ -181,19 +96,3 @@ def test_unreadable_files_are_refused(tmp_path):
     for frame in (3, {"variance": [1], "age": [1, 2]}):
         with pytest.raises(WorkloadError, match=re.compile("expected a data frame|lengths")):
             workloads.from_queries(frame, DOMAIN)
-
-
-def test_large_domains_keep_the_structure_of_the_queries():
-    domain = domain_of({"age": "0..99", "area": [f"a{n}" for n in range(40)]})
-    ages = [f"{first}..{first + 9}" for first in range(0, 100, 10)]
-    frame = {"age": ["", *ages, "*"], "area": ["*", *10 * [""], "*"], "variance": [*range(1, 13)]}
-    made = workloads.from_queries(frame, domain)
-    assert isinstance(made.operator, Kronecker)
-    assert made.operator.term_sizes == (40, 10, 4000)
-    small = {name: [cells[at] for at in (0, 1, 10)] for name, cells in frame.items()}
-    with_condition = {**small, "where": ["", "age < 100", ""]}
-    plain = workloads.from_queries(with_condition, domain)
-    assert not isinstance(plain.operator, Kronecker)
-    kept = workloads.from_queries(small, domain).operator
-    assert isinstance(kept, Kronecker)
-    np.testing.assert_array_equal(kept.matrix().toarray(), plain.matrix.toarray())
