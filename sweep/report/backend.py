@@ -70,9 +70,10 @@ class StoreBackend(BackendEntrypoint):
         self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
     ) -> xr.DataTree:
         """Open the datasets of all groups as one tree; a single group is the tree's root."""
-        import sweep
+        from sweep.dataset.reading import open_dataset
+        from sweep.report import notebook
 
-        # accessing ``sweep.open`` registers the accessor ``.sweep``
+        notebook.register()
         without = [drop_variables] if isinstance(drop_variables, str) else drop_variables or ()
-        newest = sweep.open(filename_or_obj, tuple(without))
+        newest = open_dataset(filename_or_obj, tuple(without))
         return newest if isinstance(newest, xr.DataTree) else xr.DataTree(newest)
