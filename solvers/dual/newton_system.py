@@ -302,7 +302,12 @@ two or three products with K if all coupled weights enter, and ten to twenty oth
 matrix with five times as many rows as the rank takes as long to compute and factorise as twenty
 products.
 """
-_RIDGES = (1e-7, 1e-5, 1e-3)
+_RIDGE = 1e-7
+"""Share of its mass that is added to each diagonal entry of the preconditioner.
+
+It is about the rounding error of single precision. The panel takes 571 products instead of 567 with
+1e-9, and 584 with 1e-5.
+"""
 _MOST_PRODUCTS = 80
 
 
@@ -470,24 +475,23 @@ class PreconditionedSystem(ConstrainedSystem):
     def _explicit_factor(self, heavy: Rows, mass: Array) -> tuple[Single, bool] | None:
         """The Cholesky factor of the approximate system matrix at the weights ``heavy``.
 
-        None if the matrix overflows, or is not positive definite even with the largest ridge.
+        None if the matrix overflows, or is not positive definite.
         """
         signs = self._signs[heavy].astype(np.float32)
-        for ridge in _RIDGES:
-            explicit = np.zeros((signs.size, signs.size), np.float32, order="F")
-            with np.errstate(over="ignore", invalid="ignore"):
-                for block in self._blocks:
-                    block.add_explicit(explicit, heavy, self._signs.size)
-                explicit *= signs
-                explicit *= signs[:, None]
-                added = (self._diagonal + ridge * mass)[heavy]
-                explicit[np.diag_indices_from(explicit)] += added.astype(np.float32)
-            if not np.all(np.isfinite(explicit.diagonal())):
-                return None
-            with suppress(scipy.linalg.LinAlgError):
-                return scipy.linalg.cho_factor(
-                    explicit, lower=True, overwrite_a=True, check_finite=False
-                )
+        explicit = np.zeros((signs.size, signs.size), np.float32, order="F")
+        with np.errstate(over="ignore", invalid="ignore"):
+            for block in self._blocks:
+                block.add_explicit(explicit, heavy, self._signs.size)
+            explicit *= signs
+            explicit *= signs[:, None]
+            added = (self._diagonal + _RIDGE * mass)[heavy]
+            explicit[np.diag_indices_from(explicit)] += added.astype(np.float32)
+        if not np.all(np.isfinite(explicit.diagonal())):
+            return None
+        with suppress(scipy.linalg.LinAlgError):
+            return scipy.linalg.cho_factor(
+                explicit, lower=True, overwrite_a=True, check_finite=False
+            )
         return None
 
 
