@@ -250,7 +250,8 @@ def test_xarray_stays_as_it_was():
 import xarray as xr
 before = xr.Dataset.sel
 import sweep
-from sweep.dataset import backend, build, reading
+from sweep.dataset import build, reading
+from sweep.report import backend
 data = xr.Dataset({"cost": ("mechanism", [1.0, 2.0])}, {"mechanism": ["CA", "IP"]})
 found = reading.read(build.files(data))
 assert xr.Dataset.sel is before
