@@ -224,6 +224,7 @@ def peak_of_compaction(folder, count):
     return tracemalloc.get_traced_memory()[1]
 
 
+@pytest.mark.slow
 def test_a_compaction_never_has_all_records_in_memory(tmp_path):
     few, more = (alone(peak_of_compaction, tmp_path / f"{n}", n) for n in (2000, 10_000))
     assert more - few < 20 * 8000

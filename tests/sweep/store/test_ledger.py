@@ -61,6 +61,7 @@ def held():
     return held_of(4500), held_of(8500)
 
 
+@pytest.mark.slow
 def test_a_cell_takes_a_hundred_and_sixty_bytes_of_the_command_at_most():
     few, more = alone(held)
     assert more - few < 160 * 4000
