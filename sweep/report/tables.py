@@ -450,7 +450,7 @@ def _explain_factor(
 
     The sentence is empty if there is no such factor.
     """
-    references = published.references or [reference]
+    references = published.references
     others = numbers[~numbers["mechanism"].isin([reference, *references])]
     if published.variable != "variance_ratio" or (others["cells"] > 1).any():
         return ""
@@ -465,9 +465,10 @@ def _explain_factor(
             factors.append(f"{factor:.3f}{place and f' at {place}'}")
     if not factors:
         return ""
+    named = ", ".join(map(str, references)) or "reference"
     return (
         f" Most columns of a row exceed the paper's by one factor ({', '.join(factors)}): the "
-        f"paper's {', '.join(map(str, references))} stopped that far above the optimum."
+        f"paper's {named} stopped that far above the optimum."
     )
 
 

@@ -106,6 +106,8 @@ def test_other_states_are_words(state):
         ("CA IP HM GM", [1.0, 9.0, 1.8, 8.1], [1.0, 10.0, 2.0, 9.0], ""),
         # the paper's SM-II stopped 10 % above the optimum, so its ratios are lower by that factor
         ("optimal SM-II CA IP", [1, 1.0004, 2.2, 5.5], [None, 1, 2, 5], "(1.100): the paper's SM"),
+        # a table without the paper's reference
+        ("optimal HM CA IP", [1, 3.3, 2.2, 5.5], [None, 3, 2, 5], "(1.100): the paper's reference"),
     ],
 )
 def test_a_factor_that_a_row_shares_is_named_as_the_papers_gap(names, measured, published, factor):
