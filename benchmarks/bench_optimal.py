@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 import solvers
 import workloads
-from solvers.dual import programs as dual
+from solvers.dual import programs
 from solvers.dual.iteration import Stopping
 from solvers.problem import as_problem
 from solvers.soft_max import basis
@@ -139,9 +139,9 @@ def test_a_neighbours_weights(benchmark, family):
     params = {"seed": 0} if family == "range" else {}
     small = solvers.solve("optimal", workloads.make(family, d=128, **params))
     problem = as_problem(workloads.make(family, d=256, **params))
-    cold = seconds(lambda: dual.optimum(problem.factors, Stopping(1e-6)))
+    cold = seconds(lambda: programs.optimum(problem.factors, Stopping(1e-6)))
     warm = benchmark.pedantic(
-        lambda: dual.optimum(problem.factors, Stopping(1e-6), small.weights), rounds=3
+        lambda: programs.optimum(problem.factors, Stopping(1e-6), small.weights), rounds=3
     )
     assert warm.gap <= 1e-6
     benchmark.extra_info.update(

@@ -23,7 +23,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from solvers.dual.interior_point import AnyPoint, Progress
+from solvers.dual.predictor_corrector import AnyPoint, Optimum
 from solvers.dual.programs import Weights
 from solvers.dual.spectrum import Spectrum
 from solvers.errors import NotApplicableError, SolveFailedError
@@ -110,7 +110,7 @@ def from_root(
         If the product of the resulting factors L and B is not W.
     """
     left = queries if isinstance(queries, QueryOperator) else Explicit(queries)
-    noise = verification.from_root(mechanism, problem, basis, left, root)
+    noise = verification.noise_from_root(mechanism, problem, basis, left, root)
     return Solution(mechanism, problem, noise.met(mechanism, problem.targets), **facts)
 
 
@@ -168,7 +168,7 @@ def from_noise(
     mechanism: str,
     problem: Problem,
     noise: Release,
-    result: Progress[AnyPoint],
+    result: Optimum[AnyPoint],
     value: float,
     tol: float,
     weights: Weights,

@@ -40,7 +40,7 @@ from workloads.operators.blas import product, whole
 Single = NDArray[np.float32]
 Rows = slice | Indices
 
-# The panel below is that of `solvers.dual.interior_point`.
+# The panel below is that of `solvers.dual.predictor_corrector`.
 _NODE_SPACING = 2.0
 """Distance of the nodes in log t: their number decides the time of the preconditioner.
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.dual.interior_point import Program, Progress, maximise, multiplicative_step
 from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.matrix_blocks import BlocksPoint, MatrixBlocks, as_blocks
+from solvers.dual.predictor_corrector import Optimum, Program, maximise, multiplicative_step
 from solvers.dual.reflection import Bounds, Reflection, reflection
 from solvers.problem.factors import Factors, factorise
 from workloads.operators import Array
@@ -62,7 +62,7 @@ class Weights:
 
 def optimum(
     whole: Factors | MatrixBlocks, stopping: Stopping, start: Weights | None = None
-) -> Progress[BlocksPoint]:
+) -> Optimum[BlocksPoint]:
     """Compute the least Δ² at which every target can be met (Problem 1), with its certificate.
 
     Parameters
@@ -95,7 +95,7 @@ def optimum(
 
 def least_total_error(
     whole: Factors | MatrixBlocks, weights: Array, stopping: Stopping, start: Array | None = None
-) -> Progress[BlocksPoint]:
+) -> Optimum[BlocksPoint]:
     """Compute the least weighted total error at Δ² = 1: the matrix mechanism's optimum.
 
     The other parameters are those of `optimum`.
@@ -122,7 +122,7 @@ def least_total_error(
 
 def hybrid(
     whole: Factors | MatrixBlocks, weights: Array, stopping: Stopping, start: Weights | None = None
-) -> Progress[BlocksPoint]:
+) -> Optimum[BlocksPoint]:
     """Compute the covariance of least ``max(profile) + max(ratios) + sum(weights * ratios)``.
 
     Here ``ratios`` are the ratios of variance to target. This is the hybrid objective of PVLDB
@@ -165,7 +165,7 @@ def _expected(optima: Sequence[Weights], factors: Factors) -> Weights:
 
 def _maximised(
     mirror: Reflection, point: BlocksPoint, bounds: Bounds, stopping: Stopping
-) -> Progress[BlocksPoint]:
+) -> Optimum[BlocksPoint]:
     """Maximise f over the free weights: column weights and, if they are free, query weights.
 
     The weights of each of the two kinds sum to one. ``point`` is a point of ``mirror.halves``.
@@ -230,7 +230,7 @@ def coarsened(factors: Factors) -> Factors | None:
     """
     if factors.structured or factors.basis is not None or factors.cells < _COARSEST:
         return None
-    matrix = factors.left
+    matrix = factors.representation
     small = _ALIKE * np.linalg.norm(matrix)
     if any(np.linalg.norm(np.diff(matrix, axis=axis)) > small for axis in (0, 1)):
         return None

@@ -23,9 +23,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from solvers.dual.interior_point import Program, Progress, maximise
 from solvers.dual.iteration import Deadline, Stop, Stopping
 from solvers.dual.matrix_blocks import Block, BlocksPoint, MatrixBlocks
+from solvers.dual.predictor_corrector import Optimum, Program, maximise
 from solvers.errors import SolveFailedError
 from solvers.problem.factors import Factors
 from workloads.operators import Array, Explicit
@@ -74,15 +74,15 @@ class Level:
 
 
 def from_optimum(
-    result: Progress[BlocksPoint], tol: float, deadline: Deadline
-) -> tuple[tuple[Array, ...], int, Progress[BlocksPoint]]:
+    result: Optimum[BlocksPoint], tol: float, deadline: Deadline
+) -> tuple[tuple[Array, ...], int, Optimum[BlocksPoint]]:
     """Find the covariances that are least in the refined ordering.
 
     If the deadline passes, the covariances of the last finished level are returned.
 
     Parameters
     ----------
-    result : Progress
+    result : Optimum
         An optimum of Problem 1 with a gap of at most `FIRST_TOL`.
 
     Returns
@@ -108,7 +108,7 @@ def from_optimum(
 
 
 def _refined(
-    result: Progress[BlocksPoint], deadline: Deadline
+    result: Optimum[BlocksPoint], deadline: Deadline
 ) -> tuple[tuple[Array, ...], int, float]:
     """The factors F of all blocks, the number of levels, and the largest gap of any level."""
     blocks, scale = result.best.blocks, float(result.best.variance_ratios.max())
@@ -199,7 +199,7 @@ def _along(
     queries and the profile of the columns.
     """
     every = list(zip(blocks.blocks, level.roots, level.columns, directions, strict=True))
-    rows = [block.factors.left @ root @ along for block, root, _, along in every]
+    rows = [block.factors.representation @ root @ along for block, root, _, along in every]
     columns = [along.T @ own for _, _, own, along in every]
     variances = blocks.row_sums([np.square(own).sum(axis=1) for own in rows])
     return rows, columns, variances, _profile(blocks, columns)

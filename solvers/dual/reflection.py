@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
-from solvers.dual.interior_point import Progress
 from solvers.dual.matrix_blocks import Block, BlocksPoint, MatrixBlocks
+from solvers.dual.predictor_corrector import Optimum
 from solvers.problem.factors import Factors, factorise
 from workloads.operators import Array, Cumulative, Explicit, Indices, QueryOperator, Scaled
 from workloads.operators.blas import product
@@ -66,7 +66,7 @@ class Reflection:
         """The point of the halves at the free weights ``x`` of the whole, summed over each pair."""
         return self.halves.at(np.bincount(self.pairs, x).astype(np.float64))
 
-    def unfold(self, progress: Progress[BlocksPoint], bounds: "Bounds") -> Progress[BlocksPoint]:
+    def unfold(self, progress: Optimum[BlocksPoint], bounds: "Bounds") -> Optimum[BlocksPoint]:
         """The result for the whole, whose bounds hold whether or not the symmetry is exact."""
         if self.halves is self.whole:
             return progress

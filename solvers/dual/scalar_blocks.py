@@ -33,9 +33,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from solvers.dual.interior_point import Program, Progress, maximise, multiplicative_step
 from solvers.dual.iteration import Stopping
 from solvers.dual.newton_system import ConstrainedSystem
+from solvers.dual.predictor_corrector import Optimum, Program, maximise, multiplicative_step
 from workloads.operators import Array, Matrix
 from workloads.operators.blas import lower_gram
 
@@ -233,7 +233,7 @@ class ScalarPoint:
 
 def minimise(
     blocks: ScalarBlocks, stopping: Stopping, start: Array | None = None
-) -> Progress[ScalarPoint]:
+) -> Optimum[ScalarPoint]:
     """Find the v > 0 of least ``sum(1 / v) * (max(A v) + offset . A v)``.
 
     Parameters
@@ -247,7 +247,7 @@ def minimise(
 
     Returns
     -------
-    Progress
+    Optimum
         ``best.v`` has the value ``upper``; ``proof.x`` certifies ``lower``.
     """
     n = blocks.offset.size
@@ -307,7 +307,7 @@ class ScalarClasses:
         """Divide the weights of the classes equally among their rows."""
         return (x / np.bincount(self.row_class))[self.row_class]
 
-    def optimum(self, stopping: Stopping, start: Array | None = None) -> Progress[ScalarPoint]:
+    def optimum(self, stopping: Stopping, start: Array | None = None) -> Optimum[ScalarPoint]:
         """Minimise ``sum(1 / v) * (max(A v) + offset . A v)`` on the smaller set of blocks.
 
         The points of the result and ``start`` have a weight for each row of ``whole``.

@@ -175,7 +175,7 @@ def spectrum(factors: Factors, p: Array, q: Array, tol: float = LOOSEST_TOL) -> 
         result = _beside_null_space(factors, factors.basis, p, q, safe)
     if result is not None:
         return result
-    weighted = np.sqrt(q)[:, None] * factors.left
+    weighted = np.sqrt(q)[:, None] * factors.representation
     if factors.basis is None:
         root: Array = np.sqrt(p)
         half = weighted * root

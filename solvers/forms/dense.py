@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from solvers.dual import programs as dual
+from solvers.dual import programs
 from solvers.dual.iteration import Stopping
 from solvers.errors import SolveFailedError
 from solvers.forms.reduction import ObstacleError, Reduction
@@ -135,7 +135,7 @@ class QueryMatrix(Reduction):
 
     def lower_bound(self, stopping: Stopping) -> float:
         """Return the bound of the dual on the query matrix."""
-        return dual.optimum(self.problem.factors, stopping).lower
+        return programs.optimum(self.problem.factors, stopping).lower
 
     def work(self, mechanism: Mechanism) -> Work:
         """Estimate the work by `estimate_work`."""

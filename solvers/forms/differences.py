@@ -29,10 +29,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from solvers.dual import programs as dual
-from solvers.dual.interior_point import Progress
+from solvers.dual import programs
 from solvers.dual.iteration import Stop, Stopping
 from solvers.dual.matrix_blocks import BlocksPoint
+from solvers.dual.predictor_corrector import Optimum
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError
 from solvers.forms.dense import QueryMatrix
@@ -176,8 +176,9 @@ class Differences(Reduction):
         targets = self.centred.targets
         queries = np.zeros((len(targets), len(basis)))
         private = self.private
-        queries[private] = np.sqrt(targets[private])[:, None] * factors.left
-        inner = verification.from_root(mechanism, self.centred, basis, Explicit(queries), root)
+        queries[private] = np.sqrt(targets[private])[:, None] * factors.representation
+        own = Explicit(queries)
+        inner = verification.noise_from_root(mechanism, self.centred, basis, own, root)
         return replace(inner.met(mechanism, targets), neighbours=self.problem.neighbours)
 
     @property
@@ -271,7 +272,7 @@ class PairsOptimum:
         ``root @ root.T`` is the covariance of the noise on the basis, up to scale.
     weights : Weights
         Weights of all pairs and queries that prove the lower bound.
-    result : Progress
+    result : Optimum
         Certified bounds on Δ², or on the square of half the hybrid objective; the number of Newton
         steps over all working sets; and the optimum on the last working set.
     pairs : int
@@ -282,7 +283,7 @@ class PairsOptimum:
 
     root: Array
     weights: Weights
-    result: Progress[BlocksPoint]
+    result: Optimum[BlocksPoint]
     pairs: int
     rounds: int
 
@@ -296,9 +297,9 @@ def optimum_over_pairs(
     """Compute the least Δ², or the least hybrid objective, with a certificate for all pairs.
 
     Δ² is the largest cost of a pair. If the weight of total error is positive, the hybrid objective
-    ``2 sqrt(Δ² (1 + weight * total variance))`` of `dual.hybrid` is minimised, and the result has
-    bounds on ``(hybrid / 2)**2``. ``bounds`` has one number for each pair, by which the pair's cost
-    is divided; it requires ``transformed.at_once``.
+    ``2 sqrt(Δ² (1 + weight * total variance))`` of `programs.hybrid` is minimised, and the result
+    has bounds on ``(hybrid / 2)**2``. ``bounds`` has one number for each pair, by which the pair's
+    cost is divided; it requires ``transformed.at_once``.
     """
     factors, neighbours = transformed.factors, transformed.problem.neighbours
     basis, at_once = factors.basis, transformed.at_once
@@ -384,7 +385,7 @@ def _join(pairs: Pairs, more: Pairs) -> Pairs:
 
 
 def _next_working_set(
-    pairs: Pairs, joined: Pairs, first: Pairs, result: Progress[BlocksPoint]
+    pairs: Pairs, joined: Pairs, first: Pairs, result: Optimum[BlocksPoint]
 ) -> tuple[Pairs, Weights | None]:
     """The next working set, and the weights from which its solve starts.
 
@@ -401,7 +402,7 @@ def _next_working_set(
 
 def _solve_on_pairs(
     factors: Factors, columns: Array, omega: Array, stopping: Stopping, start: Weights | None
-) -> tuple[Progress[BlocksPoint], Array, float]:
+) -> tuple[Optimum[BlocksPoint], Array, float]:
     """Return the optimum for the differences ``columns``, a root of its covariance, and a scale.
 
     The scale is the largest ratio of a variance to its target, plus the sum of all ratios weighted
@@ -410,16 +411,16 @@ def _solve_on_pairs(
     """
     whole = Factors(factors.operator, columns)
     if omega.any():
-        result = dual.hybrid(whole, omega, stopping, start)
+        result = programs.hybrid(whole, omega, stopping, start)
         lower, upper = (result.lower / 2) ** 2, (result.upper / 2) ** 2
         result = replace(result, lower=lower, upper=upper)
     else:
-        result = dual.optimum(whole, stopping, start)
+        result = programs.optimum(whole, stopping, start)
     spectrum = result.best.spectrum
     inverse = np.sqrt(result.best.p)[:, None] * spectrum.columns / np.sqrt(spectrum.singular)
     # Σ = R Rᵀ, the inner solution (`Spectrum.covariance`), with R = columns diag(p)^½ Z λ^-½
     root: Array = columns @ inverse
-    ratios = np.square(factors.left @ root).sum(axis=1)
+    ratios = np.square(factors.representation @ root).sum(axis=1)
     return result, root, float(ratios.max() + omega @ ratios)
 
 

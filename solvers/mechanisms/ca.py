@@ -9,7 +9,8 @@ rows of W by 1/c (weights 1/c²) and wCA-II by 1/sqrt(c) (weights 1/c), where c 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from solvers.dual import programs as dual
+from solvers.dual import programs
+from solvers.dual.programs import Weights
 from solvers.forms.kronecker import Product, multiply
 from solvers.forms.orbits import AnyOrbits
 from solvers.forms.orbits.orbit_noise import inner_noise
@@ -51,11 +52,11 @@ class _LeastWeightedVariance(Iterative):
         """
         stopping = self.stopping()
         omega = (problem.targets.min() / problem.targets) ** self.power
-        result = dual.least_total_error(problem.factors, omega * problem.targets, stopping)
+        result = programs.least_total_error(problem.factors, omega * problem.targets, stopping)
         noise = inner_factorisation(self.name, problem, result.best.p, result.best.spectrum)
         total_error = noise.squared_privacy_cost * float(omega @ noise.query_variances)
         notes = {"total_error_gap": max(total_error / result.lower - 1, 0.0)}
-        weights = dual.Weights(result.proof.p, result.proof.q)
+        weights = Weights(result.proof.p, result.proof.q)
         return from_noise(self.name, problem, noise, result, total_error, self.tol, weights, notes)
 
     def on_orbits(self, orbits: AnyOrbits) -> Solution:

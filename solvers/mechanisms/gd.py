@@ -26,7 +26,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from solvers.dual import programs as dual
+from solvers.dual import programs
 from solvers.dual.iteration import Stop, Stopping, traced
 from solvers.dual.programs import Weights
 from solvers.mechanism import Iterative, ProblemSize, Work
@@ -103,7 +103,7 @@ class GD(Iterative):
         stop: Stop | None = None
         chosen = bases.factor(problem, self.basis)
         aside = Stopping(self.tol / 2 or _ASIDE, deadline=stopping.deadline)
-        proof = dual.optimum(problem.factors, aside)
+        proof = programs.optimum(problem.factors, aside)
         unit = proof.lower / _OPTIMUM
         objective = SoftMax(np.zeros(problem.workload.m))
         # the workload divided by the square root of the unit, in a basis whose largest entry is 1

@@ -235,7 +235,7 @@ def _prove_bound(problem: Problem, p: Array, q: Array) -> float:
     The bound is the squared nuclear norm of ``diag(q/c)^1/2 W diag(p)^1/2``, divided by the product
     of the sums of p and q; p and q are positive.
     """
-    weighted = np.sqrt(q)[:, None] * (problem.factors.left @ (problem.basis * np.sqrt(p)))
+    weighted = np.sqrt(q)[:, None] * (problem.factors.representation @ (problem.basis * np.sqrt(p)))
     return float(np.linalg.norm(weighted, "nuc")) ** 2 / float(p.sum() * q.sum())
 
 
@@ -273,7 +273,7 @@ class InteriorPoint(Iterative):
                 "which solves the same problem"
             )
         # input perturbation, scaled to at most half of each bound; in this unit of Δ², s is 1
-        basis, queries = problem.basis, problem.factors.left
+        basis, queries = problem.basis, problem.factors.representation
         covariance = basis @ basis.T
         scale = 2 * float(Explicit(queries).quadratic_forms(covariance).max())
         lower_root = scipy.linalg.cholesky(covariance / scale, lower=True)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from solvers.dual import programs as dual
-from solvers.dual.interior_point import AnyPoint, Progress
+from solvers.dual import programs
 from solvers.dual.iteration import Stopping
 from solvers.dual.newton_system import explicit_count
+from solvers.dual.predictor_corrector import AnyPoint, Optimum
+from solvers.dual.programs import Weights
 from solvers.dual.refinement import FIRST_TOL, from_optimum
 from solvers.errors import NotApplicableError, OptionError
 from solvers.forms.differences import (
@@ -22,7 +23,7 @@ from solvers.forms.orbits.orbit_noise import OrbitsNoise, inner_noise
 from solvers.forms.reduction import ObstacleError
 from solvers.mechanism import Iterative, ProblemSize, Work
 from solvers.noise.factorisation import Factorisation
-from solvers.noise.verification import from_root
+from solvers.noise.verification import noise_from_root
 from solvers.problem import Problem
 from solvers.solution import Solution
 from solvers.strategy import from_noise, inner_unscaled
@@ -99,7 +100,7 @@ class Optimal(Iterative):
     uses_structure = True
     flops_per_pair = 8e3
 
-    start: dual.Weights | None = None
+    start: Weights | None = None
     refined: bool = False
     total_error_weight: NotNegative = 0.0
     profile_bounds: Sequence[float] | None = None
@@ -107,7 +108,7 @@ class Optimal(Iterative):
     def __post_init__(self) -> None:
         """Raise OptionError if an option is out of range, or two options exclude each other."""
         super().__post_init__()
-        if self.start is not None and not isinstance(self.start, dual.Weights):
+        if self.start is not None and not isinstance(self.start, Weights):
             raise OptionError(
                 f"optimal: start of type {type(self.start).__name__}; expected the weights of "
                 "another solution (Solution.weights)",
@@ -142,19 +143,20 @@ class Optimal(Iterative):
             divided = from_matrix(problem.workload.matrix / np.sqrt(alpha)[None, :])
             whole = Problem(divided, problem.targets)
         notes: dict[str, Any] = {}
+        rule = self.refine_stopping(stopping)
         if self.total_error_weight > 0:
             omega = self.total_error_weight * problem.targets
-            result = dual.hybrid(whole.factors, omega, self.refine_stopping(stopping), self.start)
+            result = programs.hybrid(whole.factors, omega, rule, self.start)
         else:
-            result = dual.optimum(whole.factors, self.refine_stopping(stopping), self.start)
+            result = programs.optimum(whole.factors, rule, self.start)
         if self.refined:
             (root,), notes["levels"], result = from_optimum(result, self.tol, stopping.deadline)
-            unscaled = from_root(self.name, whole, whole.basis, whole.queries, root)
+            unscaled = noise_from_root(self.name, whole, whole.basis, whole.queries, root)
         else:
             unscaled = inner_unscaled(self.name, whole, result.best.p, result.best.spectrum)
         noise = unscaled.met(self.name, whole.targets)
         own = noise if alpha is None else noise.with_cells_scaled(np.sqrt(alpha))
-        weights = dual.Weights(result.proof.p, result.proof.q)
+        weights = Weights(result.proof.p, result.proof.q)
         return self._make_solution(problem, noise, own, result, weights, notes)
 
     def on_differences(self, differences: Differences) -> Solution:
@@ -286,8 +288,8 @@ class Optimal(Iterative):
         problem: Problem,
         noise: Factorisation | OrbitsNoise,
         own: Factorisation | OrbitsNoise,
-        result: Progress[AnyPoint],
-        weights: dual.Weights,
+        result: Optimum[AnyPoint],
+        weights: Weights,
         notes: dict[str, Any],
     ) -> Solution:
         """The solution with notes on its profile's slack and on an objective other than Δ².

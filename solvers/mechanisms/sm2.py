@@ -23,7 +23,7 @@ from solvers.forms.orbits.orbit_noise import OrbitsNoise
 from solvers.forms.reduction import need_defaults
 from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.noise.factorisation import Factorisation
-from solvers.noise.verification import from_root
+from solvers.noise.verification import noise_from_root
 from solvers.problem import Problem
 from solvers.soft_max import basis as bases
 from solvers.soft_max import charts, newton_cg
@@ -233,13 +233,13 @@ class SMII(Settings, Mechanism):
         def noise(end: Iterate) -> Factorisation:
             if factored is None:
                 root = cast(charts.BlocksIterate, end).parts[0].factor
-                unscaled = from_root(self.name, problem, problem.basis, problem.queries, root)
+                unscaled = noise_from_root(self.name, problem, problem.basis, problem.queries, root)
             else:
                 queries, root = (
                     Explicit(factored.representation),
                     cast(bases.FixedIterate, end).lower,
                 )
-                unscaled = from_root(self.name, problem, factored.basis, queries, root)
+                unscaled = noise_from_root(self.name, problem, factored.basis, queries, root)
             return unscaled.met(self.name, problem.targets)
 
         start = find_first_iterate(problem, factored, self.initial)

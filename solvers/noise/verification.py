@@ -72,7 +72,7 @@ def from_right_inverse(
     return _dense(mechanism, problem, times(problem.workload.matrix, inverse), right, inverse, own)
 
 
-def from_root(
+def noise_from_root(
     mechanism: str, problem: Problem, basis: Array, queries: QueryOperator, root: Array
 ) -> Factorisation:
     """Return the factorisation of noise on a basis, from a square root of the noise's covariance.

@@ -194,12 +194,12 @@ For comparison, the work of a dense solve is m d².
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """A factorisation ``A = left @ basis``, where the basis has full row rank k.
+    """A factorisation ``A = representation @ basis``, where the basis has full row rank k.
 
     Attributes
     ----------
     operator : QueryOperator
-        ``left`` as an operator, shape (m, k); A itself if the basis is the identity.
+        The representation as an operator, shape (m, k); A itself if the basis is the identity.
     basis : numpy.ndarray of shape (k, d), or None
         The basis; None for the identity (k = d).
     known : numpy.ndarray of shape (m, d), optional
@@ -211,7 +211,7 @@ class Factors:
     known: Array | None = None
 
     @cached_property
-    def left(self) -> Array:
+    def representation(self) -> Array:
         """``operator`` as a dense matrix, shape (m, k)."""
         return dense(self.operator.matrix())
 
@@ -220,7 +220,8 @@ class Factors:
         """A itself, dense, shape (m, d); columns that are zero in A are exactly zero."""
         if self.known is not None:
             return self.known
-        return self.left if self.basis is None else product(self.left, self.basis)
+        own = self.representation
+        return own if self.basis is None else product(own, self.basis)
 
     @cached_property
     def transposed_basis(self) -> Explicit | None:

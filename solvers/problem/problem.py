@@ -92,7 +92,7 @@ class Problem:
     @cached_property
     def representation(self) -> Array:
         """The dense matrix L with ``L @ basis = W``, shape (m, k)."""
-        return np.sqrt(self.targets)[:, None] * self.factors.left
+        return np.sqrt(self.targets)[:, None] * self.factors.representation
 
 
 @dataclass(frozen=True, eq=False)

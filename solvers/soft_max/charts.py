@@ -166,8 +166,9 @@ def balanced(blocks: MatrixBlocks, covariances: Iterable[Array]) -> BlocksIterat
         lower = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)
         basis = identity if factors.basis is None else factors.basis
         columns = scipy.linalg.solve_triangular(lower, basis, lower=True, check_finite=False)
-        structured = factors.structured
-        queries = Composed(factors.operator, identity) if structured else Explicit(factors.left)
+        queries = factors.operator
+        if factors.structured:
+            queries = Composed(queries, identity)
         ratios = factors.operator.quadratic_forms(covariance)
         iterates.append(AdaptedIterate(columns, ratios, (identity, queries), lower))
     plain = BlocksIterate(blocks, tuple(iterates))

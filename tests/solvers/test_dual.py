@@ -8,7 +8,7 @@ from oracles import check_factors
 
 import solvers
 import workloads
-from solvers.dual import programs as dual
+from solvers.dual import programs
 from solvers.dual.iteration import Stopping
 from solvers.dual.newton_system import StructuredVectors
 from solvers.dual.spectrum import spectrum
@@ -52,9 +52,9 @@ def test_the_spectrum_of_few_sparse_queries_keeps_them_sparse():
 
 def test_a_coarse_start_leads_to_the_same_optimum(monkeypatch):
     factors = factorise(workloads.make("prefix", d=256).dense)
-    coarse = dual.optimum(factors, Stopping(1e-6))
-    monkeypatch.setattr(dual, "coarsened", lambda factors: None)
-    cold = dual.optimum(factors, Stopping(1e-6))
+    coarse = programs.optimum(factors, Stopping(1e-6))
+    monkeypatch.setattr(programs, "coarsened", lambda factors: None)
+    cold = programs.optimum(factors, Stopping(1e-6))
     assert max(coarse.lower, cold.lower) <= min(coarse.upper, cold.upper) * (1 + 1e-12)
     assert coarse.gap <= 1e-6
     assert cold.gap <= 1e-6
@@ -79,8 +79,8 @@ def test_a_few_tiny_singular_values_are_as_exact_as_by_a_decomposition_of_all(nu
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_max_iterations_limits_the_steps_on_coarser_domains_too(limit):
     factors = factorise(workloads.make("prefix", d=512).dense)
-    assert dual.optimum(factors, Stopping(1e-6)).iterations > 3  # on three domains together
-    found = dual.optimum(factors, Stopping(1e-6, limit))
+    assert programs.optimum(factors, Stopping(1e-6)).iterations > 3  # on three domains together
+    found = programs.optimum(factors, Stopping(1e-6, limit))
     assert found.iterations == limit
     assert not found.converged
     assert not found.timed_out

@@ -16,7 +16,7 @@ from oracles import check_factors, check_written_out, proven_by, random_problem
 import solvers
 import workloads
 from solvers import SolveFailedError
-from solvers.dual import programs as dual
+from solvers.dual import programs
 from solvers.dual.iteration import Stopping
 from solvers.noise.verification import LARGEST_RESIDUAL
 from solvers.problem import as_problem
@@ -129,10 +129,10 @@ def test_the_cost_is_that_of_the_inner_solution_in_eighty_digits(mechanism, fami
     matrix, targets = family(seed)
     problem = as_problem(matrix, targets)
     if mechanism == "optimal":
-        point = dual.optimum(problem.factors, Stopping(1e-6)).best
+        point = programs.optimum(problem.factors, Stopping(1e-6)).best
     else:
         weights = 1 / problem.targets
-        point = dual.least_total_error(problem.factors, weights, Stopping(1e-8)).best
+        point = programs.least_total_error(problem.factors, weights, Stopping(1e-8)).best
     noise = inner_factorisation(mechanism, problem, point.p, point.spectrum)
     expected = inner_solution(matrix, targets, point.p, point.q)
     assert noise.squared_privacy_cost == pytest.approx(expected, rel=1e-12)

@@ -36,8 +36,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from solvers.dual.interior_point import Progress
 from solvers.dual.iteration import Deadline, Stopping, traced
+from solvers.dual.predictor_corrector import Optimum
 from solvers.dual.programs import Weights
 from solvers.dual.scalar_blocks import (
     LARGEST_FACTORISED,
@@ -316,8 +316,8 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         return (self.noise(point.v),)
 
     def refine(
-        self, mechanism: str, result: Progress[ScalarPoint], tol: float, deadline: Deadline
-    ) -> tuple[tuple[SubsetNoise], int, Progress[ScalarPoint]]:
+        self, mechanism: str, result: Optimum[ScalarPoint], tol: float, deadline: Deadline
+    ) -> tuple[tuple[SubsetNoise], int, Optimum[ScalarPoint]]:
         """Return the optimum itself: with a single orbit, it is least in the refined ordering.
 
         The profile is constant, and that of any other optimum, averaged over all relabellings, is
@@ -396,13 +396,13 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         row_keys = np.column_stack([np.log(self.targets), self.log_copies])
         return collapse(self.matrix, row_keys, self.closure.log_ranks[:, None])
 
-    def optimum(self, stopping: Stopping, start: Weights | None = None) -> Progress[ScalarPoint]:
+    def optimum(self, stopping: Stopping, start: Weights | None = None) -> Optimum[ScalarPoint]:
         """Compute the least Δ² at which every target can be met, from weights of the marginals."""
         return self.blocks.optimum(stopping, None if start is None else start.q)
 
     def hybrid(
         self, weight: float, stopping: Stopping, start: Weights | None = None
-    ) -> Progress[ScalarPoint]:
+    ) -> Optimum[ScalarPoint]:
         """Compute the least hybrid objective, in which the total variance has this weight."""
         blocks = self.blocks.with_offset(weight * self.targets * self.copies)
         result = blocks.optimum(stopping, None if start is None else start.q)
@@ -413,13 +413,13 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         trace = replace(squares, objective=reached, lower_bound=proven)
         return replace(result, lower=lower, upper=upper, trace=trace)
 
-    def least_total_error(self, weights: Array, stopping: Stopping) -> Progress[ScalarPoint]:
+    def least_total_error(self, weights: Array, stopping: Stopping) -> Optimum[ScalarPoint]:
         """Compute the least total error in closed form: equal weights of all cells are optimal."""
         total = float(weights.sum())
         given = replace(self.matrix, offset=weights / total)
         point = ScalarPoint(given, np.zeros(weights.size))
         value = point.nuclear_norm**2 * total
-        return Progress(value, value, point, point, traced([value], [value]))
+        return Optimum(value, value, point, point, traced([value], [value]))
 
     def at(self, weights: Weights) -> ScalarPoint:
         """Evaluate the dual's function f at these weights."""

@@ -19,7 +19,7 @@ from math import prod
 import numpy as np
 import scipy
 
-from solvers.dual.interior_point import AnyPoint
+from solvers.dual.predictor_corrector import AnyPoint
 from solvers.errors import NotApplicableError
 from solvers.forms.orbits.layout import Layout, Span
 from solvers.forms.orbits.orbits import AnyOrbits, NoiseOnPart, Orbits, PartNoise

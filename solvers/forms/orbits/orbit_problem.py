@@ -13,11 +13,11 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 import scipy
 
-from solvers.dual import programs as dual
-from solvers.dual.interior_point import Progress
+from solvers.dual import programs
 from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.matrix_blocks import Block, BlocksPoint, MatrixBlocks
 from solvers.dual.newton_system import Rows
+from solvers.dual.predictor_corrector import Optimum
 from solvers.dual.programs import Weights
 from solvers.dual.refinement import FIRST_TOL, from_optimum
 from solvers.forms.dense import estimate_work
@@ -38,7 +38,7 @@ from solvers.forms.orbits.products import (
 from solvers.forms.reduction import ObstacleError
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.factorisation import Factorisation, InBasis, identity
-from solvers.noise.verification import from_root
+from solvers.noise.verification import noise_from_root
 from solvers.problem import Problem, memory
 from solvers.problem.factors import bytes_of_basis
 from solvers.solution import Solution
@@ -302,20 +302,20 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         r = self.targets.size
         return Weights(self.cells / self.cells.sum(), np.full(r, 1 / r))
 
-    def optimum(self, stopping: Stopping, start: Weights | None = None) -> Progress[BlocksPoint]:
-        """Compute the least Δ² at which every target can be met (`dual.optimum`)."""
-        return dual.optimum(self.blocks, stopping, start or self.start)
+    def optimum(self, stopping: Stopping, start: Weights | None = None) -> Optimum[BlocksPoint]:
+        """Compute the least Δ² at which every target can be met (`programs.optimum`)."""
+        return programs.optimum(self.blocks, stopping, start or self.start)
 
     def hybrid(
         self, weight: float, stopping: Stopping, start: Weights | None = None
-    ) -> Progress[BlocksPoint]:
-        """Compute the least hybrid objective with this weight of total variance (`dual.hybrid`)."""
+    ) -> Optimum[BlocksPoint]:
+        """Compute the least hybrid objective with this weight of total variance."""
         weights = weight * self.targets * self.copies
-        return dual.hybrid(self.blocks, weights, stopping, start or self.start)
+        return programs.hybrid(self.blocks, weights, stopping, start or self.start)
 
-    def least_total_error(self, weights: Array, stopping: Stopping) -> Progress[BlocksPoint]:
-        """Compute the least weighted sum of variance ratios (`dual.least_total_error`)."""
-        return dual.least_total_error(self.blocks, weights, stopping, self.start.p)
+    def least_total_error(self, weights: Array, stopping: Stopping) -> Optimum[BlocksPoint]:
+        """Compute the least weighted sum of variance ratios (`programs.least_total_error`)."""
+        return programs.least_total_error(self.blocks, weights, stopping, self.start.p)
 
     def at(self, weights: Weights) -> BlocksPoint:
         """Evaluate the dual's function f at these weights."""
@@ -339,8 +339,8 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         )
 
     def refine(
-        self, mechanism: str, result: Progress[BlocksPoint], tol: float, deadline: Deadline
-    ) -> tuple[tuple[Factorisation, ...], int, Progress[BlocksPoint]]:
+        self, mechanism: str, result: Optimum[BlocksPoint], tol: float, deadline: Deadline
+    ) -> tuple[tuple[Factorisation, ...], int, Optimum[BlocksPoint]]:
         """Find the optimum that is least in the refined ordering (`from_optimum`)."""
         roots, levels, result = from_optimum(result, tol, deadline)
         return self.from_roots(mechanism, roots), levels, result
@@ -355,7 +355,7 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         """
         problems = [part.problem for part in self.parts]
         return tuple(
-            from_root(mechanism, problem, problem.basis, problem.queries, root)
+            noise_from_root(mechanism, problem, problem.basis, problem.queries, root)
             for problem, root in zip(problems, roots, strict=True)
         )
 

@@ -7,9 +7,9 @@ from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
-from solvers.dual.interior_point import AnyPoint, Progress
 from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.newton_system import Rows
+from solvers.dual.predictor_corrector import AnyPoint, Optimum
 from solvers.dual.programs import Weights
 from solvers.forms.orbits.layout import Layout, Span
 from solvers.forms.orbits.products import Index
@@ -85,17 +85,17 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
         """The orbits over which errors are drawn."""
 
     @abstractmethod
-    def optimum(self, stopping: Stopping, start: Weights | None = None) -> Progress[AnyPoint]:
+    def optimum(self, stopping: Stopping, start: Weights | None = None) -> Optimum[AnyPoint]:
         """Compute the least Δ² at which every target can be met, from weights of the orbits."""
 
     @abstractmethod
     def hybrid(
         self, weight: float, stopping: Stopping, start: Weights | None = None
-    ) -> Progress[AnyPoint]:
+    ) -> Optimum[AnyPoint]:
         """Compute the least hybrid objective, in which the total variance has this weight."""
 
     @abstractmethod
-    def least_total_error(self, weights: Array, stopping: Stopping) -> Progress[AnyPoint]:
+    def least_total_error(self, weights: Array, stopping: Stopping) -> Optimum[AnyPoint]:
         """Compute the least sum of the variance ratios of all orbits with these weights."""
 
     @abstractmethod
@@ -118,8 +118,8 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
 
     @abstractmethod
     def refine(
-        self, mechanism: str, result: Progress[AnyPoint], tol: float, deadline: Deadline
-    ) -> tuple[tuple[PartNoise, ...], int, Progress[AnyPoint]]:
+        self, mechanism: str, result: Optimum[AnyPoint], tol: float, deadline: Deadline
+    ) -> tuple[tuple[PartNoise, ...], int, Optimum[AnyPoint]]:
         """Find the optimum that is least in the refined ordering (`solvers.dual.refinement`).
 
         Returns the noise on each part, the number of levels solved, and ``result`` as converged if

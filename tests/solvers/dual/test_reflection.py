@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workloads
-from solvers.dual import programs as dual
+from solvers.dual import programs
 from solvers.dual.iteration import Stopping
 from solvers.dual.matrix_blocks import as_blocks
 from solvers.dual.reflection import reflection
@@ -72,7 +72,7 @@ def test_the_halves_have_the_optimum_of_the_whole(d, count, seed, single):
     whole = as_blocks(factorise(matrix))
     halves = halved(whole).halves
     assert halves.cells == (d + 1) // 2
-    folded, plain = (dual.optimum(blocks, Stopping(1e-7)) for blocks in (halves, whole))
+    folded, plain = (programs.optimum(blocks, Stopping(1e-7)) for blocks in (halves, whole))
     assert folded.lower <= plain.upper * (1 + 1e-9)
     assert plain.lower <= folded.upper * (1 + 1e-9)
     assert max(folded.gap, plain.gap) <= 1e-7
@@ -101,21 +101,23 @@ def test_weights_of_total_error_that_differ_between_mirror_images_stay_whole():
     assert halved(uneven).halves is uneven
 
 
-@pytest.mark.parametrize("maximise", [dual.optimum, dual.hybrid, dual.least_total_error])
+@pytest.mark.parametrize(
+    "maximise", [programs.optimum, programs.hybrid, programs.least_total_error]
+)
 def test_a_large_problem_is_solved_by_halves_with_a_certificate_of_the_whole(maximise):
     factors = both_ends(200)
-    omega = [] if maximise is dual.optimum else [np.full(600, 1e-3)]
+    omega = [] if maximise is programs.optimum else [np.full(600, 1e-3)]
     found = maximise(factors, *omega, Stopping(1e-5))
     assert found.converged
     proof = found.proof
     assert proof.p.size == 200
     np.testing.assert_allclose(proof.p, proof.p[::-1], rtol=1e-12)
-    weighted = np.sqrt(proof.q)[:, None] * factors.left * np.sqrt(proof.p)
+    weighted = np.sqrt(proof.q)[:, None] * factors.representation * np.sqrt(proof.p)
     norm = np.linalg.norm(weighted, "nuc")
     proven = {
-        dual.optimum: norm**2 / (proof.p.sum() * proof.q.sum()),
-        dual.hybrid: 2 * norm,
-        dual.least_total_error: 0.6 * norm**2 / proof.p.sum(),
+        programs.optimum: norm**2 / (proof.p.sum() * proof.q.sum()),
+        programs.hybrid: 2 * norm,
+        programs.least_total_error: 0.6 * norm**2 / proof.p.sum(),
     }
     assert found.lower == pytest.approx(proven[maximise], rel=1e-9)
     assert found.lower <= found.upper <= found.lower * (1 + 1e-5)

@@ -3,7 +3,7 @@
 It maximises ``2 f(x) - cost . x`` over weights x >= 0, where the weights of each group sum to one.
 Mehrotra's predictor-corrector method solves ``x * slack = mu`` while mu decreases to zero. The
 function f is the nuclear norm of `matrix_blocks.MatrixBlocks` or of `scalar_blocks.ScalarBlocks`.
-A `Point` is f evaluated at some x; it also builds the Newton system at x.
+A `DualPoint` is f evaluated at some x; it also builds the Newton system at x.
 """
 
 import time
@@ -20,7 +20,7 @@ from solvers.dual.newton_system import ConstrainedSystem, PreconditionedSystem
 from workloads.operators import Array
 
 
-class Point(Protocol):
+class DualPoint(Protocol):
     """The function f, evaluated at given weights."""
 
     @property
@@ -43,7 +43,7 @@ class Point(Protocol):
         """
 
 
-AnyPoint = TypeVar("AnyPoint", bound=Point)
+AnyPoint = TypeVar("AnyPoint", bound=DualPoint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,16 +82,16 @@ def multiplicative_step(
 
 
 @dataclass(frozen=True, eq=False)
-class Progress(Generic[AnyPoint]):
+class Optimum(Generic[AnyPoint]):
     """The result of the interior-point method.
 
     Attributes
     ----------
     lower, upper : float
         The best certified bounds.
-    proof : Point
+    proof : DualPoint
         The point whose weights prove ``lower``.
-    best : Point
+    best : DualPoint
         The point whose inner solution has the value ``upper``.
     trace : Trace
         The upper bound at every point, and the best lower bound so far.
@@ -188,14 +188,14 @@ def maximise(
     start: AnyPoint,
     bounds: Callable[[AnyPoint], tuple[float, float]],
     stopping: Stopping,
-) -> Progress[AnyPoint]:
+) -> Optimum[AnyPoint]:
     """Maximise until the certified bounds agree to the tolerance.
 
     Parameters
     ----------
     program : Program
         The objective and its constraints.
-    start : Point
+    start : DualPoint
         A point whose weights are all positive.
     bounds : callable
         Returns the certified lower and upper bound at a point.
@@ -204,7 +204,7 @@ def maximise(
 
     Returns
     -------
-    Progress
+    Optimum
     """
     reduced = start.gradient - program.cost
     # 2 % above the largest gradient of each group, so that no slack is zero at the start
@@ -241,7 +241,7 @@ def maximise(
         at = moved
         iterations += 1
         seconds = time.perf_counter() - started
-    return Progress(
+    return Optimum(
         lower=lower,
         upper=upper,
         proof=proof,
