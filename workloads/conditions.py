@@ -8,7 +8,6 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from workloads.errors import WorkloadError
 from workloads.user_code import syntax_tree
@@ -17,7 +16,7 @@ LONGEST = 10_000
 """Largest number of characters that a condition may have."""
 
 _STRAIGHT = str.maketrans("‘’‚“”„", "'''\"\"\"")
-_OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
+_OPERATORS: Mapping[type[ast.AST], Callable[..., object]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -52,7 +51,7 @@ class Condition:
     names: frozenset[str]
     _tree: ast.expr
 
-    def holds(self, values: Mapping[str, Any]) -> bool:
+    def holds(self, values: Mapping[str, object]) -> bool:
         """Return whether the condition is true when its names have the values in ``values``.
 
         Raises
@@ -76,7 +75,7 @@ class Condition:
                 "expected numbers compared with numbers, and texts with texts"
             ) from None
 
-    def holds_if_known(self, values: Mapping[str, Any]) -> bool:
+    def holds_if_known(self, values: Mapping[str, object]) -> bool:
         """Like `holds`, but return False where `holds` raises MissingNameError."""
         try:
             return self.holds(values)
@@ -133,7 +132,7 @@ _ALLOWED = (
 )
 
 
-def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+def _value(node: ast.expr, names: Mapping[str, object]) -> object:
     match node:
         case ast.Constant():
             return node.value

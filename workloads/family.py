@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 from workloads import families as _package
 from workloads import user_code
@@ -20,8 +20,10 @@ Kind = Literal["matrix", "graph"]
 
 
 @dataclass(frozen=True)
-class Family(Recipe):
+class Family(Recipe[Workload | QueryGraph]):
     """A workload family: its name, and the function that makes the family's workloads.
+
+    ``@Family.of("window")`` makes a family of the function below it.
 
     Attributes
     ----------
@@ -68,10 +70,11 @@ def plugged() -> user_code.Plugins[Family]:
 def _ours() -> Mapping[str, Family]:
     modules = pkgutil.iter_modules(_package.__path__)
     loaded = (importlib.import_module(f"{_package.__name__}.{m.name}") for m in modules)
-    return {family.name: family for module in loaded for family in module.FAMILIES}
+    found = (value for module in loaded for value in vars(module).values())
+    return {family.name: family for family in found if isinstance(family, Family)}
 
 
-def make(name: str, **params: Any) -> Workload | QueryGraph:
+def make(name: str, **params: object) -> Workload | QueryGraph:
     """Make a workload from the name of its family and its parameters.
 
     Parameters

@@ -1,18 +1,20 @@
 """Workloads from a user's matrices or Kronecker factors, and checks of users' arrays and files."""
 
-import zipfile
 import zlib
 from collections.abc import Sequence
-from typing import Any
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from workloads.errors import WorkloadError
-from workloads.operators import Explicit, Kronecker, Matrix
+from workloads.operators import Array, Explicit, Kronecker, Matrix
 from workloads.parameters import LARGEST_FILE_BYTES, raised_by, regular
 from workloads.workload import Workload, in_blocks
+
+_NOT_LOADED = (OSError, ValueError, EOFError, RuntimeError, MemoryError, BadZipFile, zlib.error)
+"""What numpy, zipfile and zlib raise for files that are damaged or of another kind."""
 
 
 def load(path: str) -> NDArray[np.generic] | dict[str, NDArray[np.generic]]:
@@ -26,8 +28,8 @@ def load(path: str) -> NDArray[np.generic] | dict[str, NDArray[np.generic]]:
     """
     try:
         file = regular(path)
-        if zipfile.is_zipfile(file):
-            with zipfile.ZipFile(file) as packed:
+        if is_zipfile(file):
+            with ZipFile(file) as packed:
                 _check_bytes(sum(member.file_size for member in packed.infolist()))
         loaded = np.load(file, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
@@ -36,15 +38,7 @@ def load(path: str) -> NDArray[np.generic] | dict[str, NDArray[np.generic]]:
         arrays = {name: loaded[name] for name in loaded}
         _check_bytes(8 * max(map(np.size, arrays.values()), default=0))
         return arrays
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        RuntimeError,
-        MemoryError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except _NOT_LOADED as error:
         pickled = "pickle" in str(error)  # numpy's own message would advise allowing pickles
         reason = "it is not a numpy file" if pickled else getattr(error, "strerror", None) or error
         raise WorkloadError(
@@ -94,7 +88,7 @@ def from_matrix(
         If the matrix is not two-dimensional and real, is empty, has masked, NaN or infinite
         entries, or has only zero entries.
     """
-    array: Any = matrix if scipy.sparse.issparse(matrix) else _as_array(matrix, name)
+    array: Matrix = matrix if scipy.sparse.issparse(matrix) else _as_array(matrix, name)
     if array.dtype.kind not in "biuf":
         raise WorkloadError(
             f"workload {name!r}: entries of type {array.dtype} are not real numbers; "
@@ -193,7 +187,7 @@ def stacked_products(
     return in_blocks(name, operator, titles, operator.term_sizes)
 
 
-def _as_array(matrix: Any, name: str) -> NDArray[Any]:
+def _as_array(matrix: object, name: str) -> Array:
     missing = masked_count(matrix)
     if missing:
         raise WorkloadError(

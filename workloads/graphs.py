@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from workloads.errors import WorkloadError
 from workloads.operators import Array, refuse_above_limit
-from workloads.parameters import shortened
+from workloads.parameters import readable
 
 Relation = NDArray[np.bool_]
 """Adjacency matrix of n answers, shape (n, n)."""
@@ -108,7 +108,7 @@ class QueryGraph:
 
 def refuse_many_answers(name: str, answers: int, advice: str) -> None:
     """Raise WorkloadError if the matrix of distances between answers would exceed 8 GiB."""
-    count = shortened(answers)
+    count = readable(answers)
     refuse_above_limit(answers * answers, f"workload {name!r}: {count} x {count}", advice)
 
 

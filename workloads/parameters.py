@@ -17,12 +17,12 @@ import types
 import typing
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Annotated, Any, Literal, NewType, Self, Union, cast
+from typing import Annotated, Any, Generic, Literal, NewType, Self, TypeVar, Union
 
 import numpy as np
 
@@ -123,7 +123,7 @@ Seconds = Annotated[float, Bounds(ge=0)]
 """The type of a parameter that limits the time of a solve; infinity sets no limit."""
 
 _UNIONS = (Union, types.UnionType)
-_PLAIN: Mapping[Any, tuple[type, str]] = {
+_PLAIN: Mapping[object, tuple[type, str]] = {
     bool: (bool, "true or false"),
     int: (Integral, "a whole number"),
     float: (Real, "a number"),
@@ -152,7 +152,7 @@ def repeated(names: Iterable[str]) -> str | None:
 def bind(
     owner: str,
     parameters: Mapping[str, inspect.Parameter],
-    given: Mapping[str, Any],
+    given: Mapping[str, object],
     error: type[ParameterError] = WorkloadError,
 ) -> dict[str, Any]:
     """Check the ``given`` values, and return them with the defaults of all other parameters.
@@ -189,18 +189,18 @@ def bind(
             if isinstance(value, int) and value > LARGEST_SIZE:
                 of_sizes = f"at most {LARGEST_SIZE:,}" in kind
                 kind += f", the limit {raised_by('LARGEST_SIZE')}" if of_sizes else ""
-                shown = shortened(value)
+                shown = readable(value)
             raise error(f"{owner}: {name} is {shown}; expected {kind}", name)
     return bound
 
 
-def describe(expected: Any) -> str:
+def describe(expected: object) -> str:
     """Describe the values of a type in words, such as "a list of whole numbers"."""
     if expected in _PLAIN:
         return _PLAIN[expected][1]
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin is Annotated:
-        ends = " and ".join(f"{_BOUNDS[name][1]} {end:,}" for name, end in _bounds(expected))
+        ends = " and ".join(f"{_BOUNDS[name][1]} {end:,}" for name, end in _list_bounds(inner[1:]))
         return describe(inner[0]) + f" ({ends})".replace("below inf", "finite") * bool(ends)
     if origin in _UNIONS:
         return " or ".join(describe(annotation) for annotation in inner)
@@ -213,15 +213,13 @@ def describe(expected: Any) -> str:
     return "nothing (null)" if expected in (None, type(None)) else "any value"
 
 
-def _bounds(expected: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the value of every bound in an annotation of the kind ``Annotated``."""
-    for mark in expected.__metadata__:
-        for name in _BOUNDS:
-            if (end := getattr(mark, name, None)) is not None:
-                yield name, end
+def _list_bounds(marks: Iterable[object]) -> list[tuple[str, float]]:
+    """Return the name and the value of every bound among the marks of an annotation."""
+    bounds = ((name, getattr(mark, name, None)) for mark in marks for name in _BOUNDS)
+    return [(name, end) for name, end in bounds if end is not None]
 
 
-def alternatives(expected: Any) -> tuple[Any, ...]:
+def alternatives(expected: object) -> tuple[object, ...]:
     """The types of values that an annotation accepts: those of a union, without their bounds."""
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin is Annotated:
@@ -280,38 +278,44 @@ def check_size(what: str, value: int, least: int = 1, most: float = LARGEST_SIZE
         raise WorkloadError(f"{what} is {value}; expected at least {least}")
     if value > most:
         hint = f", the limit {raised_by('LARGEST_SIZE')}" if most >= LARGEST_SIZE else ""
-        raise WorkloadError(f"{what} is {shortened(value)}; expected at most {most:,}{hint}")
+        raise WorkloadError(f"{what} is {readable(value)}; expected at most {most:,}{hint}")
 
 
-def shortened(value: int) -> str:
-    """A whole number as text for a message, from 10^30 on as a power of ten."""
-    return f"{value:,}" if value < 10**30 else f"about 10^{int(math.log10(value))}"
+def readable(count: int) -> str:
+    """A whole number as text for a message, from 10^12 on as a power of ten."""
+    return f"{count:,}" if count < 10**12 else f"about 10^{int(math.log10(count))}"
+
+
+Built = TypeVar("Built", covariant=True)
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """A named function of typed parameters: a workload family, targets rule or mechanism.
+class Recipe(Generic[Built]):
+    """A named function of typed parameters: a workload family or a targets rule.
 
     Attributes
     ----------
     name : str
         The name that users write.
-    summary : str
-        The description that ``sweep list`` prints, one line.
+    build : callable
+        The function; each of its parameters is annotated with its type.
     source : str
         The paper and section that the function comes from; may be empty.
     """
 
     name: str
-    summary: str
-    build: Callable[..., Any]
+    build: Callable[..., Built]
     source: str = ""
 
     @classmethod
-    def of(cls, name: str, build: Callable[..., Any], **about: Any) -> Self:
-        """Make the recipe of a function; the first line of its docstring is the summary."""
-        lines = (inspect.getdoc(build) or name).splitlines()
-        return cls(name, lines[0].removesuffix("."), build, **about)
+    def of(cls, name: str, **attributes: Any) -> Callable[[Callable[..., Built]], Self]:
+        """Return the decorator that makes a function a recipe with these attributes."""
+        return lambda build: cls(name, build, **attributes)
+
+    @property
+    def summary(self) -> str:
+        """The first line of the function's docstring, which ``sweep list`` prints."""
+        return (inspect.getdoc(self.build) or self.name).splitlines()[0].removesuffix(".")
 
     @cached_property
     def params(self) -> Mapping[str, inspect.Parameter]:
@@ -319,13 +323,8 @@ class Recipe:
         parameters = inspect.signature(self.build).parameters.values()
         return {p.name: p for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
 
-    @property
-    def random(self) -> bool:
-        """Whether the result depends on a seed."""
-        return "seed" in self.params
 
-
-def fits(value: object, expected: Any) -> bool:
+def fits(value: object, expected: object) -> bool:
     """Whether a value has the type that a parameter expects, and is within its bounds.
 
     A whole number that is too large for a float does not fit a float parameter.
@@ -338,15 +337,15 @@ def fits(value: object, expected: Any) -> bool:
         )
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin is Annotated:
-        holds = ((_BOUNDS[name][0], end) for name, end in _bounds(expected))
-        return fits(value, inner[0]) and all(compare(value, end) for compare, end in holds)
+        bounds = _list_bounds(inner[1:])
+        return fits(value, inner[0]) and all(_BOUNDS[name][0](value, end) for name, end in bounds)
     if origin in _UNIONS:
         return any(fits(value, annotation) for annotation in inner)
     if origin is Literal:
         return any(type(value) is type(choice) and value == choice for choice in inner)
     if origin is list:
-        listed = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim)
-        return bool(listed) and all(fits(item, inner[0]) for item in cast(Any, value))
+        listed = value.tolist() if isinstance(value, np.ndarray) else value
+        return isinstance(listed, list | tuple) and all(fits(item, inner[0]) for item in listed)
     if origin is dict:
         return isinstance(value, Mapping) and all(fits(item, inner[1]) for item in value.values())
     return value is None if expected in (None, type(None)) else True

@@ -8,7 +8,7 @@ are independent of those of the workload, even if both have the same seed.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -24,7 +24,7 @@ _LARGEST_INTEGER = 2**53
 
 
 @dataclass(frozen=True)
-class Rule(Recipe):
+class Rule(Recipe[Array]):
     """A rule that gives every query of a workload its variance target.
 
     Attributes
@@ -42,11 +42,13 @@ class Rule(Recipe):
     by_group: bool = False
 
 
+@Rule.of("uniform", uniform=True)
 def _uniform(workload: Workload | QueryGraph, /, *, value: float = 1.0) -> Array:
     """The same target for every query."""
     return np.full(workload.target_count, float(value))
 
 
+@Rule.of("random-integer", source="inferred from PVLDB 14(10), Table 8; no text says integers")
 def _random_integer(
     workload: Workload | QueryGraph,
     /,
@@ -60,6 +62,7 @@ def _random_integer(
     return _stream(seed).integers(low, high, size=count, endpoint=True).astype(float)
 
 
+@Rule.of("random", source="arXiv v1, section 7.3")
 def _random(
     workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: Seed = 0
 ) -> Array:
@@ -67,6 +70,7 @@ def _random(
     return _stream(seed).uniform(low, high, size=workload.target_count)
 
 
+@Rule.of("random-by-group", by_group=True)
 def _random_by_group(
     workload: Workload, /, *, low: float = 1.0, high: float = 10.0, seed: Seed = 0
 ) -> Array:
@@ -74,6 +78,7 @@ def _random_by_group(
     return _stream(seed).uniform(low, high, size=len(workload.group_names))
 
 
+@Rule.of("important", source="arXiv v1, section 7.4")
 def _important(
     workload: Workload | QueryGraph,
     /,
@@ -93,6 +98,7 @@ def _important(
     return targets
 
 
+@Rule.of("important-integer", source="inferred from arXiv v1, Table 8; no text says integers")
 def _important_integer(
     workload: Workload | QueryGraph,
     /,
@@ -106,9 +112,10 @@ def _important_integer(
 ) -> Array:
     """Like rule 'important', but with whole numbers; all numbers in a range are equally likely."""
     ends = {"low": low, "high": high + 1, "other_low": other_low, "other_high": other_high + 1}
-    return np.floor(_important(workload, fraction=fraction, seed=seed, **ends))
+    return np.floor(_important.build(workload, fraction=fraction, seed=seed, **ends))
 
 
+@Rule.of("by-group", by_group=True, source="arXiv v1, sections 7.2 and 7.5")
 def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) -> Array:
     """One target for each group of queries, by the groups' names or in the groups' order."""
     names = workload.group_names
@@ -130,11 +137,13 @@ def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) 
     return np.asarray(values, dtype=np.float64)
 
 
+@Rule.of("sequential", by_group=True, source="arXiv v1, section 7.6")
 def _sequential(workload: Workload, /, *, first: float = 1.0, step: float = 1.0) -> Array:
     """One target for each group of queries: first, first + step, first + 2 step, and so on."""
     return np.asarray(first + step * np.arange(len(workload.group_names), dtype=np.float64))
 
 
+@Rule.of("total", by_group=True, source="PVLDB 14(10), section 7.2")
 def _total(workload: Workload, /, *, k: float, others: float = 1.0) -> Array:
     """Target k for the total, and the target ``others`` for every other query."""
     names = workload.group_names
@@ -146,6 +155,7 @@ def _total(workload: Workload, /, *, k: float, others: float = 1.0) -> Array:
     return np.array([float(k if name == "total" else others) for name in names])
 
 
+@Rule.of("stated")
 def _stated(workload: Workload | QueryGraph, /) -> Array:
     """The targets stated with the queries, as in the file of workload 'csv'."""
     if isinstance(workload, QueryGraph) or workload.stated is None:
@@ -156,6 +166,7 @@ def _stated(workload: Workload | QueryGraph, /) -> Array:
     return workload.stated.targets
 
 
+@Rule.of("file")
 def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
     """The targets in a .npy file, one for each query."""
     try:
@@ -188,32 +199,13 @@ def _stream(seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, _STREAM])
 
 
-_RULES = (
-    Rule.of("uniform", _uniform, uniform=True),
-    Rule.of(
-        "random-integer",
-        _random_integer,
-        source="inferred from PVLDB 14(10), Table 8; no text says integers",
-    ),
-    Rule.of("random", _random, source="arXiv v1, section 7.3"),
-    Rule.of("random-by-group", _random_by_group, by_group=True),
-    Rule.of("important", _important, source="arXiv v1, section 7.4"),
-    Rule.of(
-        "important-integer",
-        _important_integer,
-        source="inferred from arXiv v1, Table 8; no text says integers",
-    ),
-    Rule.of("by-group", _by_group, by_group=True, source="arXiv v1, sections 7.2 and 7.5"),
-    Rule.of("sequential", _sequential, by_group=True, source="arXiv v1, section 7.6"),
-    Rule.of("total", _total, by_group=True, source="PVLDB 14(10), section 7.2"),
-    Rule.of("stated", _stated),
-    Rule.of("file", _file),
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {rule.name: rule for rule in list(globals().values()) if isinstance(rule, Rule)}
 )
-RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _RULES})
 """All rules by name."""
 
 
-def make(rule: str, workload: Workload | QueryGraph, **params: Any) -> Array:
+def make(rule: str, workload: Workload | QueryGraph, **params: object) -> Array:
     """Return the variance targets that the named rule gives to a workload.
 
     Parameters

@@ -26,7 +26,7 @@ def syntax_tree(text: str, mode: Literal["exec", "eval"] = "exec") -> Any:
         return ast.parse(text, mode=mode)
 
 
-def load(owner: str, function: str) -> Callable[..., Any]:
+def load(owner: str, function: str) -> Callable[..., object]:
     """Import the function with the name ``module:function``.
 
     Parameters
@@ -43,7 +43,7 @@ def load(owner: str, function: str) -> Callable[..., Any]:
     """
     module, _, name = function.partition(":")
     try:
-        loaded: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        loaded: Callable[..., object] = getattr(importlib.import_module(module), name)
     except (Exception, SystemExit) as error:
         raise WorkloadError(
             f"{owner}: {function!r} cannot be loaded ({error_text(error)}); expected "
@@ -57,7 +57,7 @@ def load(owner: str, function: str) -> Callable[..., Any]:
     return loaded
 
 
-def call(owner: str, function: str, *problem: Any, arguments: Mapping[str, Any]) -> Any:
+def call(owner: str, function: str, *problem: object, arguments: Mapping[str, object]) -> Any:
     """Call the named function with the problem, if any, and with the keyword ``arguments``.
 
     Raises

@@ -31,7 +31,7 @@ from workloads.family import Family, Kind
 from workloads.parameters import Recipe, alternatives, bind, nearest
 
 Parameters = Mapping[str, inspect.Parameter]
-AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
+AnyRecipe = TypeVar("AnyRecipe", bound=Recipe[object])
 
 
 @contextmanager

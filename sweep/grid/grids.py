@@ -12,7 +12,7 @@ from sweep.experiment.document import Place
 from sweep.experiment.schema import Experiment
 from sweep.grid.cells import REPLICATE, Cell, Cells
 from sweep.store.keys import numbered
-from workloads.parameters import limit, raised_by, shortened
+from workloads.parameters import limit, raised_by, readable
 
 MOST_POINTS = limit("MOST_POINTS", 2_000_000)
 """Largest number of points of a block or a group, including points that have no cell."""
@@ -22,9 +22,9 @@ def check_points(lengths: Mapping[str, int], place: Place) -> None:
     """Refuse a product of axes that has more than `MOST_POINTS` points."""
     points = math.prod(lengths.values())
     if points > MOST_POINTS:
-        axes = " x ".join(f"{shortened(length)} {name}" for name, length in lengths.items())
+        axes = " x ".join(f"{readable(length)} {name}" for name, length in lengths.items())
         raise place.error(
-            f"{axes} are {shortened(points)} points; expected at most {MOST_POINTS:,}, the limit "
+            f"{axes} are {readable(points)} points; expected at most {MOST_POINTS:,}, the limit "
             f"{raised_by('MOST_POINTS')}: give fewer values"
         )
 

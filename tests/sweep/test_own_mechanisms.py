@@ -263,16 +263,16 @@ def plus(problem, *, weight: float = 1.0):
     "cells and their total, of another package"
     return np.vstack([np.eye(problem.workload.d), np.full(problem.workload.d, weight)])
 
+@Family.of("ones")
 def ones(d: int):
+    "the total"
     return from_matrix(np.ones((1, d)))
-
-FAMILY = Family("ones", "the total", ones)
 """
 
 
 def test_other_packages_add_mechanisms_and_workloads(packages, command):
     points = "[fitness_sweep.mechanisms]\nplus = good:plus\n"
-    plug_in(packages, "good", f"{points}\n[fitness_sweep.workloads]\nones = good:FAMILY\n", GOOD)
+    plug_in(packages, "good", f"{points}\n[fitness_sweep.workloads]\nones = good:ones\n", GOOD)
     wrong = "[fitness_sweep.mechanisms]\nbroken = bad:nothing\nIP = bad:solve\n"
     plug_in(packages, "bad", wrong, "def solve(problem):\n    return None\n")
     found = solvers.solve("plus", np.tri(4), weight=0.5)
@@ -300,7 +300,7 @@ def test_a_parameter_named_like_something_of_the_dataset_is_refused(
 ):
     monkeypatch.chdir(packages)
     module = GOOD.replace("def ones(d: int):", f"def ones(d: int, {name}: int = 1):")
-    plug_in(packages, "good", "[fitness_sweep.workloads]\nones = good:FAMILY\n", module)
+    plug_in(packages, "good", "[fitness_sweep.workloads]\nones = good:ones\n", module)
     workload = f"{{name: ones, d: 3, {name}: [1, 2]}}"
     Path("e.yaml").write_text(f"blocks:\n  - workload: {workload}\n    mechanism: IP\n")
     for asked in ("plan", "run"):

@@ -70,7 +70,7 @@ def test_values_are_bound_to_defaults_or_refused_with_their_parameter():
     def family(d: Size, weight: Positive = None, kind: CHOICE = "one"):
         """A default need not fit its type."""
 
-    known = parameters.Recipe.of("family", family).params
+    known = parameters.Recipe("family", family).params
     assert parameters.bind("it", known, {"d": 3}) == {"d": 3, "weight": None, "kind": "one"}
     assert parameters.bind("it", known, {"d": 3, "weight": None})["weight"] is None
     wrong = [

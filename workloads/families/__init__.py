@@ -1,1 +1,1 @@
-"""Workload families, grouped into modules; each module lists its families in ``FAMILIES``."""
+"""Workload families, in modules that are searched for instances of `Family`."""

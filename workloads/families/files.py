@@ -1,7 +1,6 @@
 """Families of the user's own queries: from files, or from a Python function."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy
@@ -15,6 +14,7 @@ from workloads.queries import from_queries
 from workloads.workload import Workload
 
 
+@Family.of("file")
 def matrix_file(path: FilePath, array: str | None = None) -> Workload:
     """The matrix in a .npy or .npz file, dense or sparse.
 
@@ -44,6 +44,7 @@ def matrix_file(path: FilePath, array: str | None = None) -> Workload:
     return from_matrix(content[chosen], "file")
 
 
+@Family.of("csv")
 def csv_file(queries: FilePath, domain: FilePath) -> Workload:
     """The queries in the rows of a CSV file, over the domain that a YAML file describes.
 
@@ -52,14 +53,8 @@ def csv_file(queries: FilePath, domain: FilePath) -> Workload:
     return from_queries(queries, domain, names_files=False)
 
 
-def entry_point(function: FunctionName, arguments: dict[str, Any] | None = None) -> Workload:
+@Family.of("entry-point", runs_code=True)
+def entry_point(function: FunctionName, arguments: dict[str, object] | None = None) -> Workload:
     """The matrix or workload returned by a Python function of your own, named module:function."""
     result = user_code.call("workload 'entry-point'", function, arguments=arguments or {})
     return result if isinstance(result, Workload) else from_matrix(result, "entry-point")
-
-
-FAMILIES = (
-    Family.of("file", matrix_file),
-    Family.of("csv", csv_file),
-    Family.of("entry-point", entry_point, runs_code=True),
-)

@@ -9,11 +9,13 @@ from workloads.parameters import LARGEST_SIZE, Seed, Size, check_size
 from workloads.workload import Workload
 
 
+@Family.of("prefix", source="PVLDB 14(10), section 7.1.1")
 def prefix(d: Size) -> Workload:
     """All prefix sums of d ordered cells: query i sums cells 0 to i."""
     return Workload("prefix", Cumulative(scipy.sparse.eye_array(d, format="csr")))
 
 
+@Family.of("all-range")
 def all_range(d: Size) -> Workload:
     """All d (d + 1) / 2 ranges of d ordered cells, sorted by first cell, then by last."""
     check_size("workload 'all-range': number of ranges", d * (d + 1) // 2, most=2 * LARGEST_SIZE)
@@ -21,19 +23,24 @@ def all_range(d: Size) -> Workload:
     return Workload("all-range", Cumulative(differences(first, last, d)))
 
 
+@Family.of("range", source="PVLDB 14(10), section 7.4")
 def random_ranges(d: Size, m: Size | None = None, seed: Seed = 0) -> Workload:
     """Random ranges of d ordered cells (m = 2 d by default).
 
     The two end points of a range are drawn independently and uniformly from the cells.
     """
-    count = 2 * d if m is None else m
-    ends = np.sort(np.random.default_rng(seed).integers(0, d, size=(count, 2)), axis=1)
-    return Workload("range", Cumulative(differences(ends[:, 0], ends[:, 1], d)))
+    return _draw_ranges(d, 2 * d if m is None else m, seed)
 
 
+@Family.of("wrange", source="Yuan et al., KDD 2016, section 5")
 def wrange(d: Size, m: Size = 1024, seed: Seed = 0) -> Workload:
     """KDD'16's WRange: m random ranges of d ordered cells, drawn as in workload 'range'."""
-    return random_ranges(d, m, seed)
+    return _draw_ranges(d, m, seed)
+
+
+def _draw_ranges(d: int, m: int, seed: int) -> Workload:
+    ends = np.sort(np.random.default_rng(seed).integers(0, d, size=(m, 2)), axis=1)
+    return Workload("range", Cumulative(differences(ends[:, 0], ends[:, 1], d)))
 
 
 AGES = 116
@@ -42,6 +49,7 @@ AGES = 116
 _ADULT = 18
 
 
+@Family.of("age", source="arXiv v1, section 7.5; PVLDB 14(10), section 7.6")
 def age(voting_age: bool = True) -> Workload:
     """Age prefixes [0, x] for x = 0 to 115, for males, for females and for both together (d = 232).
 
@@ -65,12 +73,3 @@ def age(voting_age: bool = True) -> Workload:
         group_names=("voting", "other"),
         group_sizes=tuple(int(size) for size in np.bincount(groups)),
     )
-
-
-FAMILIES = (
-    Family.of("prefix", prefix, source="PVLDB 14(10), section 7.1.1"),
-    Family.of("all-range", all_range),
-    Family.of("range", random_ranges, source="PVLDB 14(10), section 7.4"),
-    Family.of("wrange", wrange, source="Yuan et al., KDD 2016, section 5"),
-    Family.of("age", age, source="arXiv v1, section 7.5; PVLDB 14(10), section 7.6"),
-)

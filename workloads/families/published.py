@@ -17,6 +17,8 @@ from workloads.operators import Array, Cumulative, Explicit, differences, refuse
 from workloads.parameters import Size
 from workloads.workload import Stated, Workload
 
+_SOURCE = "PVLDB 14(10), section 7; the authors' code (cmla-psu/matrixqueries)"
+
 _CONFIDENCE = 0.95
 """The default of stated targets: the papers state variances and no confidence level."""
 
@@ -29,6 +31,7 @@ def _stating(name: str, queries: Cumulative | Explicit, targets: ArrayLike) -> W
     return Workload(name, queries, stated=stated)
 
 
+@Family.of("published-range", source=_SOURCE)
 def ranges(d: Size, bounds: Literal["one", "random"] = "one") -> Workload:
     """The 2d random ranges of Tables 5 (bounds "one") and 6 ("random"), as the authors drew them.
 
@@ -43,6 +46,7 @@ def ranges(d: Size, bounds: Literal["one", "random"] = "one") -> Workload:
     return _stating("published-range", Cumulative(differences(ends[:, 0], ends[:, 1], d)), targets)
 
 
+@Family.of("published-random", source=_SOURCE)
 def signs(d: Size, bounds: Literal["random", "important"] = "random") -> Workload:
     """The 2d random queries of +1 and -1 of Tables 7 and 8, as the authors drew them.
 
@@ -63,6 +67,7 @@ def signs(d: Size, bounds: Literal["random", "important"] = "random") -> Workloa
     return _stating("published-random", Explicit(entries), targets)
 
 
+@Family.of("published-related", source=_SOURCE)
 def related(d: Size) -> Workload:
     """The d/2 queries of rank d/2 of PVLDB's Table 11, as the authors drew them.
 
@@ -74,6 +79,7 @@ def related(d: Size) -> Workload:
     return Workload("published-related", Explicit(generator.normal(0, 1, (d // 2, d // 2)) @ right))
 
 
+@Family.of("published-age", source=_SOURCE)
 def ages(identity: bool = False) -> Workload:
     """Age ranges [x, 115] for males, for females and for both, as in the authors' runs (d = 232).
 
@@ -99,12 +105,3 @@ def ages(identity: bool = False) -> Workload:
         group_names=("voting", "other"),
         group_sizes=tuple(int(size) for size in np.bincount(groups)),
     )
-
-
-_SOURCE = "PVLDB 14(10), section 7; the authors' code (cmla-psu/matrixqueries)"
-FAMILIES = (
-    Family.of("published-range", ranges, source=_SOURCE),
-    Family.of("published-random", signs, source=_SOURCE),
-    Family.of("published-related", related, source=_SOURCE),
-    Family.of("published-age", ages, source=_SOURCE),
-)

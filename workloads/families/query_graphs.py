@@ -18,6 +18,7 @@ from workloads.graphs import (
 from workloads.parameters import LARGEST_SIZE, Bounds, FilePath, Size, read_text
 
 
+@Family.of("counting", source="POST 2013, section 2.1, Figure 1", kind="graph")
 def counting(n: Size) -> QueryGraph:
     """Query graph of a count of n individuals: the path 0, 1, ..., n."""
     refuse_many_answers("counting", n + 1, "lower n")
@@ -33,6 +34,7 @@ def within(answers: int, distance: int) -> Relation:
     return np.asarray(np.abs(number[:, None] - number) <= distance)
 
 
+@Family.of("sum", source="POST 2013, section 6, Figure 5(a)", kind="graph")
 def sum_query(u: Size, v: Size) -> QueryGraph:
     """Query graph of the sum of u numbers from 0 to v; sums at most v apart are adjacent."""
     answers = u * v + 1
@@ -40,6 +42,7 @@ def sum_query(u: Size, v: Size) -> QueryGraph:
     return from_relation("sum", within(answers, v), range(answers), (answers,))
 
 
+@Family.of("k-count", source="POST 2013, section 6, Figure 5(b)", kind="graph")
 def k_count(u: Size, k: Size = 2) -> QueryGraph:
     """Query graph of k counts of the same u individuals: the grid {0, ..., u}^k.
 
@@ -51,6 +54,7 @@ def k_count(u: Size, k: Size = 2) -> QueryGraph:
     return from_relation("k-count", relation, np.ndindex(*grid), grid)
 
 
+@Family.of("cycle", source="POST 2013, section 2.1, Figure 1", kind="graph")
 def cycle(n: Annotated[int, Bounds(ge=3, le=LARGEST_SIZE)]) -> QueryGraph:
     """Query graph of a count modulo n: a cycle of n answers."""
     refuse_many_answers("cycle", n, "lower n")
@@ -58,6 +62,7 @@ def cycle(n: Annotated[int, Bounds(ge=3, le=LARGEST_SIZE)]) -> QueryGraph:
     return from_relation("cycle", np.isin((number[:, None] - number) % n, [1, n - 1]), number)
 
 
+@Family.of("hamming", source="POST 2013, section 4.3", kind="graph")
 def hamming(u: Size, values: Annotated[int, Bounds(ge=2, le=LARGEST_SIZE)]) -> QueryGraph:
     """Query graph of all databases of u individuals; two are adjacent if one individual differs.
 
@@ -77,6 +82,7 @@ LARGEST_LIST_BYTES = 2**26
 """Largest size, in bytes, of a file that lists edges."""
 
 
+@Family.of("edge-list", source="POST 2013, Definition 3", kind="graph")
 def edge_list(path: FilePath | None = None, edges: list[list[int]] | None = None) -> QueryGraph:
     """Query graph with the edges that a text file or a list contains.
 
@@ -92,16 +98,3 @@ def edge_list(path: FilePath | None = None, edges: list[list[int]] | None = None
     text = read_text("workload 'edge-list':", str(path), LARGEST_LIST_BYTES, advice)
     lines = (line.partition("#")[0].replace(",", " ").split() for line in text.splitlines())
     return from_edges(filter(None, lines))
-
-
-FAMILIES = tuple(
-    Family.of(name, build, source=source, kind="graph")
-    for name, build, source in (
-        ("counting", counting, "POST 2013, section 2.1, Figure 1"),
-        ("sum", sum_query, "POST 2013, section 6, Figure 5(a)"),
-        ("k-count", k_count, "POST 2013, section 6, Figure 5(b)"),
-        ("cycle", cycle, "POST 2013, section 2.1, Figure 1"),
-        ("hamming", hamming, "POST 2013, section 4.3"),
-        ("edge-list", edge_list, "POST 2013, Definition 3"),
-    )
-)

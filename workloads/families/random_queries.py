@@ -16,6 +16,8 @@ from workloads.operators import Array, Drawn, Explicit, Marginals, refuse_above_
 from workloads.parameters import LARGEST_SIZE, Bounds, Probability, Seed, Size, check_size
 from workloads.workload import Workload
 
+_KDD = "Yuan et al., KDD 2016, section 5"
+
 SMALL_ENTRIES = 2**18
 """Largest number of entries of a matrix that is drawn at once instead of when first needed."""
 
@@ -51,6 +53,7 @@ def _two_valued(shape: tuple[int, int], probability: float, otherwise: float, se
     return np.where(ones, 1.0, otherwise)
 
 
+@Family.of("random", source="arXiv v1, section 7.4; PVLDB 14(10), section 7.5")
 def random_signs(
     d: Size, m: Size | None = None, probability: Probability = 0.2, seed: Seed = 0
 ) -> Workload:
@@ -58,6 +61,7 @@ def random_signs(
     return two_valued("random", 2 * d if m is None else m, d, probability, -1.0, seed)
 
 
+@Family.of("wdiscrete", source=_KDD)
 def wdiscrete(
     d: Size,
     m: Size = 1024,
@@ -74,6 +78,7 @@ def wdiscrete(
     return two_valued("wdiscrete", m, d, probability, otherwise, seed)
 
 
+@Family.of("wrelated", source=f"PVLDB 14(10), section 7.8; {_KDD}")
 def wrelated(
     d: Annotated[int, Bounds(ge=2, le=LARGEST_SIZE)],
     m: Size | None = None,
@@ -93,6 +98,7 @@ def _product(m: int, s: int, d: int, seed: int) -> Array:
     return left @ rng.standard_normal((s, d))
 
 
+@Family.of("wmarginal", source=_KDD)
 def wmarginal(
     d: Annotated[int, Bounds(ge=4, le=LARGEST_SIZE)],
     m: Size = 1024,
@@ -122,12 +128,3 @@ def wmarginal(
 def _prime_factors(number: int) -> list[int]:
     least = next((n for n in range(2, isqrt(number) + 1) if number % n == 0), number)
     return [number] if least == number else [least, *_prime_factors(number // least)]
-
-
-_KDD = "Yuan et al., KDD 2016, section 5"
-FAMILIES = (
-    Family.of("random", random_signs, source="arXiv v1, section 7.4; PVLDB 14(10), section 7.5"),
-    Family.of("wdiscrete", wdiscrete, source=_KDD),
-    Family.of("wrelated", wrelated, source=f"PVLDB 14(10), section 7.8; {_KDD}"),
-    Family.of("wmarginal", wmarginal, source=_KDD),
-)

@@ -13,6 +13,7 @@ from workloads.parameters import Bounds, Size
 from workloads.workload import Workload, in_blocks
 
 
+@Family.of("average", source="Farokhi and Sandberg, example 2")
 def average(n: Size, weights: list[float] | None = None) -> Workload:
     """One query: the mean of n cells, or their weighted mean (the weights must sum to 1)."""
     row = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -25,6 +26,7 @@ def average(n: Size, weights: list[float] | None = None) -> Workload:
     return from_matrix(row[None, :], "average")
 
 
+@Family.of("identity-sum", source="PVLDB 14(10), sections 5.1 and 7.2")
 def identity_sum(d: Size) -> Workload:
     """One query for each of d cells, then their total; the groups are "identity" and "total"."""
     total = scipy.sparse.csr_array(np.ones((1, d)))
@@ -32,6 +34,7 @@ def identity_sum(d: Size) -> Workload:
     return in_blocks("identity-sum", Explicit(matrix), ("identity", "total"), (d, 1))
 
 
+@Family.of("dynamics", source="Farokhi and Sandberg, section 4")
 def dynamics(
     A: list[list[float]], C: list[list[float]], T: Annotated[int, Bounds(ge=0, le=1_000_000)]
 ) -> Workload:
@@ -59,10 +62,3 @@ def dynamics(
     for _ in range(T):
         outputs.append(outputs[-1] @ np.array(A, dtype=np.float64))
     return from_matrix(np.vstack(outputs), "dynamics")
-
-
-FAMILIES = (
-    Family.of("average", average, source="Farokhi and Sandberg, example 2"),
-    Family.of("identity-sum", identity_sum, source="PVLDB 14(10), sections 5.1 and 7.2"),
-    Family.of("dynamics", dynamics, source="Farokhi and Sandberg, section 4"),
-)

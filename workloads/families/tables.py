@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from math import comb, inf
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import scipy
@@ -24,8 +24,11 @@ from workloads.parameters import LARGEST_SIZE, Size, check_size, nearest
 from workloads.workload import Workload, in_blocks
 
 Spec = str | list[list[float]]
+Name = TypeVar("Name", bound=int | str)
+"""The name or the index of an attribute."""
 
 
+@Family.of("kronecker")
 def kronecker(terms: list[list[str | list[list[float]]]]) -> Workload:
     """Stacked Kronecker products of identity, total, prefix and all-range factors.
 
@@ -85,8 +88,8 @@ def factor(workload: str, kind: str, size: int) -> Matrix:
 
 
 def _in_order(
-    workload: str, attributes: Mapping[Any, int], tables: Iterable[Sequence[Any]], sizes: str
-) -> tuple[tuple[Any, ...], ...]:
+    workload: str, attributes: Mapping[Name, int], tables: Iterable[Sequence[Name]], sizes: str
+) -> tuple[tuple[Name, ...], ...]:
     """Check the tables, and sort the attributes of each into their order in ``attributes``.
 
     ``sizes`` is the name of the parameter that has the attributes' numbers of values.
@@ -101,7 +104,7 @@ def _in_order(
         for name, size in attributes.items():
             check_size(f"workload {workload!r}: number of values of {name!r}", size, most=inf)
     at = {name: position for position, name in enumerate(attributes)}
-    seen: dict[tuple[Any, ...], None] = {}
+    seen: dict[tuple[Name, ...], None] = {}
     for table in tables:
         for name in table:
             _check_known(workload, name, attributes)
@@ -117,16 +120,16 @@ def _in_order(
     return tuple(seen)
 
 
-def _title_of(table: Sequence[Any]) -> str:
+def _title_of(table: Sequence[object]) -> str:
     return ",".join(map(str, table)) or "total"
 
 
 def _tables(
     workload: str,
-    attributes: Mapping[Any, int],
-    tables: Sequence[Sequence[Any]],
-    prefixes: Sequence[Any] | None,
-    ranges: Sequence[Any] | None,
+    attributes: Mapping[Name, int],
+    tables: Sequence[Sequence[Name]],
+    prefixes: Sequence[Name] | None,
+    ranges: Sequence[Name] | None,
 ) -> Workload:
     """Return a workload with one Kronecker product for each table.
 
@@ -185,6 +188,7 @@ KINDS: Mapping[str, Callable[[int], Matrix]] = {
 _ORDERS = [1, 2]
 
 
+@Family.of("marginals", source="PVLDB 14(10), section 7.7; arXiv v1, section 7.6")
 def marginals(
     attributes: Size = 3,
     values: int | list[int] = 2,
@@ -268,6 +272,7 @@ def _of_orders(attributes: int, orders: list[int]) -> list[Sequence[int]]:
     return [subset for order in orders for subset in combinations(range(attributes), order)]
 
 
+@Family.of("census")
 def census(
     attributes: dict[str, int],
     tables: list[list[str]],
@@ -312,6 +317,7 @@ RACES = tuple(
 _GROUPS = ("voting-age", "ethnicity", "one-race", "several-races", "identity")
 
 
+@Family.of("pl94", source="arXiv v1, section 7.2; PVLDB 14(10), section 7.3")
 def pl94() -> Workload:
     """319 queries of the US redistricting file: voting age x ethnicity x race (d = 252).
 
@@ -331,11 +337,3 @@ def pl94() -> Workload:
     )
     union = Kronecker(terms)
     return in_blocks("pl94", Explicit(union.matrix()), _GROUPS, union.term_sizes)
-
-
-FAMILIES = (
-    Family.of("kronecker", kronecker),
-    Family.of("marginals", marginals, source="PVLDB 14(10), section 7.7; arXiv v1, section 7.6"),
-    Family.of("census", census),
-    Family.of("pl94", pl94, source="arXiv v1, section 7.2; PVLDB 14(10), section 7.3"),
-)

@@ -17,9 +17,9 @@ from workloads.operators.protocol import (
     Matrix,
     QueryOperator,
     dense,
-    readable,
     refuse_above_limit,
 )
+from workloads.parameters import readable
 
 __all__ = [
     "LARGEST_MATRIX_BYTES",

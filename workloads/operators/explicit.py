@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
@@ -100,7 +100,7 @@ class Explicit(InMemory):
         return self.shape[1] * int(self.array.size)
 
     @property
-    def arrays(self) -> tuple[NDArray[Any], ...]:
+    def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """The arrays that store the matrix; the first contains its entries."""
         array = self.array
         if scipy.sparse.issparse(array):

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from workloads.errors import WorkloadError
 from workloads.operators.blas import product
+from workloads.parameters import readable
 
 Array = NDArray[np.float64]
 Matrix = Union[Array, "scipy.sparse.csr_array"]
@@ -138,8 +139,3 @@ def entry_count(matrix: Matrix) -> int:
 def times(left: Turned, right: Array) -> Array:
     """``left @ right`` as a dense array; products of two dense arrays use scipy's BLAS."""
     return np.asarray(left @ right) if scipy.sparse.issparse(left) else product(left, right)
-
-
-def readable(count: int) -> str:
-    """Return a number of any size as text for a message, from 10^12 on as a power of ten."""
-    return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"

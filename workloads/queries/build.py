@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy
@@ -92,8 +91,8 @@ MOST_ENTRIES = 200_000_000
 
 
 def from_queries(
-    queries: str | Path | Any,
-    domain: Domain | str | Path | Mapping[str, Any],
+    queries: object,
+    domain: Domain | str | Path | Mapping[str, object],
     *,
     names_files: bool = True,
 ) -> Workload:

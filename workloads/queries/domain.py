@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from workloads.errors import WorkloadError
 from workloads.parameters import LARGEST_SIZE, check_size, read_text, repeated
@@ -101,7 +100,7 @@ class Domain:
         return iter(self.attributes)
 
 
-def domain_of(written: Domain | str | Path | Mapping[str, Any]) -> Domain:
+def domain_of(written: Domain | str | Path | Mapping[str, object]) -> Domain:
     """Make a domain from a YAML file, or from a mapping of attribute names to values.
 
     Parameters
@@ -162,20 +161,20 @@ def _read_attribute(name: object, written: object, source: str) -> Attribute:
         raise WorkloadError(
             f"{here}: this is a column of the queries that is not an attribute; rename it"
         )
-    values = _read_values(written, here)
-    for value in values:
-        scalar = isinstance(value, str | int | float) and not isinstance(value, bool)
-        if not scalar or value != value or not str(value).strip():
+    values: list[Value] = []
+    for value in _read_values(written, here):
+        sound = not isinstance(value, bool) and value == value and str(value).strip()
+        if not isinstance(value, str | int | float) or not sound:
             raise WorkloadError(f"{here}: value {value!r}; expected a number, or a text in quotes")
-    texts = [str(value).strip() for value in values]
-    numbers = [float(value) for value in values if not isinstance(value, str)]
-    twice = repeated(texts) or repeated(map(str, numbers))
+        values.append(value.strip() if isinstance(value, str) else value)
+    numbers = (str(float(value)) for value in values if not isinstance(value, str))
+    twice = repeated(map(str, values)) or repeated(numbers)
     if twice is not None:
         raise WorkloadError(f"{here}: value {twice!r} is listed twice; remove one")
-    return Attribute(named, tuple(v.strip() if isinstance(v, str) else v for v in values))
+    return Attribute(named, tuple(values))
 
 
-def _read_values(written: object, here: str) -> tuple[Any, ...]:
+def _read_values(written: object, here: str) -> tuple[object, ...]:
     if isinstance(written, str):
         match = _RANGE.fullmatch(written)
         if match is None or int(match[2]) < int(match[1]):

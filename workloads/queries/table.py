@@ -176,7 +176,7 @@ def _check_table(
     return Table(source, named, tuple(rows), folder)
 
 
-def _read_text(value: Any) -> str:
+def _read_text(value: object) -> str:
     """Return the text of a value in a data frame; empty if the value is missing."""
     plain = value.tolist() if hasattr(value, "tolist") else value
     text = str(plain).strip()

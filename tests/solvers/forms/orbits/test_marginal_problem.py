@@ -102,7 +102,7 @@ def huge(**params):
 
 
 def test_what_is_too_large_is_not_written_out():
-    with pytest.raises(solvers.NotApplicableError, match=r"43500 queries over about 10\^30 cells"):
+    with pytest.raises(solvers.NotApplicableError, match=r"43,500 queries over about 10\^30 cells"):
         _ = solvers.solve("GM", huge()).covariance
 
 
