@@ -97,8 +97,14 @@ def add_help(command: Callable[..., None]) -> str:
     return text
 
 
-def load_cluster(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None":
-    """Return the cluster that a ``--cluster`` file specifies; None without a file.
+def load_cluster(
+    path: Path | None,
+    *,
+    allow_code: bool,
+    allow_mixed: bool = False,
+    patience: float | None = None,
+) -> "ClusterSpec":
+    """Return the cluster that a ``--cluster`` file specifies, by default one on this machine.
 
     With a file, or with ``--allow-code``, the current folder becomes part of Python's module path,
     because the file or the experiment may name a module in this folder.
@@ -107,11 +113,9 @@ def load_cluster(path: Path | None, *, allow_code: bool) -> "ClusterSpec | None"
         with suppress(FileNotFoundError):  # the folder has been removed
             if (folder := os.getcwd()) not in sys.path:
                 sys.path.append(folder)
-    if path is None:
-        return None
-    from sweep.cluster import specification
+    from sweep.cluster.specification import requested
 
-    return specification.load(path)
+    return requested(path, patience, allow_mixed=allow_mixed)
 
 
 @contextmanager

@@ -1,74 +1,67 @@
-"""What the shell completes: names of listings, experiments, settings, variables and so on."""
+"""What the shell completes: names of listings, experiments, settings, variables and so on.
 
-from collections.abc import Iterable
+Each function returns all names; typer chooses those that begin with what is typed already.
+"""
+
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 import typer
 
 
-def listings(incomplete: str) -> list[str]:
-    """Return the listings of ``sweep list`` whose names have this prefix."""
-    from sweep.report.listing import LISTINGS
+def listings() -> Iterable[str]:
+    """Return the listings of ``sweep list``."""
+    from sweep.report.listing import KINDS
 
-    return _filter(incomplete, LISTINGS)
-
-
-def experiments(incomplete: str) -> list[str]:
-    """Return the shipped experiments whose names have this prefix."""
-    from sweep.experiment.files import list_experiments as shipped
-
-    return _filter(incomplete, shipped())
+    return KINDS
 
 
-def mechanisms(incomplete: str) -> list[str]:
-    """Return the mechanisms whose names have this prefix."""
+def experiments() -> Iterable[str]:
+    """Return the shipped experiments."""
+    from sweep.experiment.files import list_experiments
+
+    return list_experiments()
+
+
+def mechanisms() -> Iterable[str]:
+    """Return all mechanisms."""
     import solvers
 
-    return _filter(incomplete, solvers.all_mechanisms())
+    return solvers.all_mechanisms()
 
 
-def settings(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the keys with this prefix that ``--set`` can change in the command's experiment."""
+def settings(ctx: typer.Context) -> Iterator[str]:
+    """Yield the keys that ``--set`` can change in the command's experiment."""
     from sweep.errors import SweepError
     from sweep.experiment.loading import load_experiment
     from sweep.experiment.overrides import keys
 
     with suppress(SweepError):
-        experiment = load_experiment(_get_argument(ctx, "experiment"))
-        return _filter(incomplete, (f"{key}=" for key in keys(experiment)))
-    return []
+        yield from (f"{key}=" for key in keys(load_experiment(_get_argument(ctx, "experiment"))))
 
 
-def variables(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the numeric variables with this prefix of the command's store."""
+def variables(ctx: typer.Context) -> Iterator[str]:
+    """Yield the numeric variables of the command's store."""
     from sweep.dataset import frames, reading
     from sweep.errors import SweepError
 
     with suppress(SweepError):
-        groups = reading.groups(
-            reading.open_dataset(_get_argument(ctx, "store"), reading.LARGE_TEXTS)
-        )
-        names = dict.fromkeys(name for data in groups.values() for name in frames.numeric(data))
-        return _filter(incomplete, names)
-    return []
+        results = reading.open_dataset(_get_argument(ctx, "store"), reading.LARGE_TEXTS)
+        groups = reading.groups(results).values()
+        yield from dict.fromkeys(name for data in groups for name in frames.numeric(data))
 
 
-def figures(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the figures with this prefix that can be drawn of the command's store."""
+def figures(ctx: typer.Context) -> Iterator[str]:
+    """Yield the figures that can be drawn of the command's store."""
     from sweep.dataset import reading
     from sweep.errors import SweepError
     from sweep.report import figures as drawn
 
     with suppress(SweepError):
         results = reading.open_dataset(_get_argument(ctx, "store"), reading.LARGE_TEXTS)
-        return _filter(incomplete, drawn.list_names(reading.experiment_of(results)))
-    return []
+        yield from drawn.list_names(reading.experiment_of(results))
 
 
 def _get_argument(ctx: typer.Context, name: str) -> str:
     """Return the command's first argument; beside an unfinished option, it is not parsed yet."""
     return ctx.params.get(name) or next(iter(ctx.args), "")
-
-
-def _filter(prefix: str, names: Iterable[str]) -> list[str]:
-    return [name for name in names if name.startswith(prefix)]

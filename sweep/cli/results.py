@@ -2,7 +2,7 @@
 
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -374,13 +374,14 @@ def scorecard(
             score = score.of(*(experiment.name for experiment in wanted.values()))
     else:
         if not read:
-            spec = load_cluster(cluster, allow_code=allow_code)
-            options: dict[str, Any] = {"allow_code": allow_code, "allow_mixed": allow_mixed}
-            options |= {"cluster": spec, "patience": patience}
             signal.signal(signal.SIGTERM, signal.default_int_handler)
+            spec = load_cluster(
+                cluster, allow_code=allow_code, allow_mixed=allow_mixed, patience=patience
+            )
             for experiment in cards.shorten(wanted) if quick else wanted.values():
                 with ProgressBar(consoles.make_console(error=True)) as bar:
-                    cards.renew(experiment, folder / experiment.name, listen=bar, **options)
+                    store = folder / experiment.name
+                    cards.renew(experiment, store, spec, allow_code=allow_code, listen=bar)
         score = cards.score(list(wanted.values()), folder)
     for path in outputs:
         files.write(path, page.make_content(path, before.updated(score) if before else score))

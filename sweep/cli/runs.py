@@ -53,9 +53,10 @@ def list_(
     """
     from sweep.report import consoles, listing
 
-    listings = listing.list_entries(kind)
+    kinds = listing.KINDS if kind is None else [kind]
+    listings = {title: listing.list_entries(title) for title in kinds}
     if json_:
-        typer.echo(json.dumps(listings, indent=2))
+        typer.echo(json.dumps(listings, indent=2, default=vars))
         return
     console = consoles.make_console()
     for title, entries in listings.items():
@@ -87,7 +88,7 @@ def plan(
     loaded = load_experiment(experiment, set_ or ())
     folder = f"results/{loaded.name}" if store is None else store
     spec = load_cluster(cluster, allow_code=allow_code)
-    workers = count_threads(spec) if spec else None
+    workers = count_threads(spec) if cluster else None
     planned = dry_run.plan(loaded, folder, allow_code=allow_code, workers=workers)
     machines = f"of {cluster}, as fast as this machine" if cluster else "on this machine"
     consoles.make_console().print(states.describe_plan(planned, folder, machines))
@@ -114,9 +115,8 @@ def run(
 
     loaded = load_experiment(experiment, set_ or ())
     folder = f"results/{loaded.name}" if store is None else store
-    spec = load_cluster(cluster, allow_code=allow_code)
-    work = partial(commands.run, loaded, folder, cluster=spec, patience=patience)
-    _watch(folder, partial(work, allow_code=allow_code, allow_mixed=allow_mixed))
+    spec = load_cluster(cluster, allow_code=allow_code, allow_mixed=allow_mixed, patience=patience)
+    _watch(folder, partial(commands.run, loaded, folder, cluster=spec, allow_code=allow_code))
 
 
 def rerun(
@@ -150,10 +150,9 @@ def rerun(
 
     if stale and where is not None:
         raise SweepError("give either --stale or --where, not both")
-    chosen, spec = STALE if stale else where, load_cluster(cluster, allow_code=allow_code)
-    work = partial(commands.rerun, store, chosen, cluster=spec, patience=patience)
-    limited = partial(work, time_limit=time_limit)
-    _watch(store, partial(limited, allow_code=allow_code, allow_mixed=allow_mixed))
+    spec = load_cluster(cluster, allow_code=allow_code, allow_mixed=allow_mixed, patience=patience)
+    work = partial(commands.rerun, store, STALE if stale else where, time_limit=time_limit)
+    _watch(store, partial(work, cluster=spec, allow_code=allow_code))
 
 
 def _watch(folder: str, work: "Callable[..., object]") -> None:

@@ -2,35 +2,62 @@
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.table import Table
 from rich.text import Text
 
 import solvers
 import workloads
+from solvers.mechanism import Mechanism
 from sweep.errors import SweepError
 from sweep.experiment.files import list_experiments
-from workloads.parameters import describe, nearest
+from workloads.parameters import Recipe, describe, nearest
 
-Entry = Mapping[str, Any]
-"""An entry of a listing, with the keys ``name``, ``summary``, ``source``, ``params`` and
-``presets``. For each parameter in ``params``, ``expects`` describes the values that its type
-allows, and ``default`` is its default as YAML, or empty. docs/results.md describes these keys."""
+KINDS = ("experiments", "workloads", "targets", "mechanisms")
+"""The names of the listings, in the order of printing."""
 
 
-def list_entries(kind: str | None = None) -> dict[str, list[Entry]]:
-    """Return the entries of the listing ``kind``, or of all `LISTINGS`, by the listing's name.
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter: the values that its type allows, and its default as YAML, or an empty text."""
+
+    name: str
+    expects: str
+    default: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of a listing; docs/results.md describes the fields as keys of JSON."""
+
+    name: str
+    summary: str
+    source: str = ""
+    params: Sequence[Parameter] = ()
+    presets: Sequence[str] = ()
+
+
+def list_entries(kind: str) -> list[Entry]:
+    """Return the entries of a listing.
 
     Raises
     ------
     SweepError
         If there is no such listing.
     """
-    if kind not in (None, *LISTINGS):
-        raise SweepError(f"there is no listing {kind!r}; {nearest(kind, list(LISTINGS))}")
-    return {listing: LISTINGS[listing]() for listing in ([kind] if kind else LISTINGS)}
+    match kind:
+        case "experiments":
+            return [Entry(name, title) for name, title in list_experiments().items()]
+        case "workloads":
+            return [_describe(family, family.params) for family in workloads.families().values()]
+        case "targets":
+            return [_describe(rule, rule.params) for rule in workloads.targets.RULES.values()]
+        case "mechanisms":
+            return [_describe(m, m.params(), m.presets) for m in solvers.all_mechanisms().values()]
+        case _:
+            raise SweepError(f"there is no listing {kind!r}; {nearest(kind, KINDS)}")
 
 
 def list_troubles() -> tuple[str, ...]:
@@ -39,28 +66,15 @@ def list_troubles() -> tuple[str, ...]:
 
 
 def _describe(
-    one: Any, params: Mapping[str, inspect.Parameter], presets: Iterable[str] = ()
+    what: Recipe | type[Mechanism],
+    params: Mapping[str, inspect.Parameter],
+    presets: Iterable[str] = (),
 ) -> Entry:
     listed = [
-        {"name": param, "expects": describe(p.annotation), "default": _format_default(p.default)}
-        for param, p in params.items()
+        Parameter(name, describe(param.annotation), _format_default(param.default))
+        for name, param in params.items()
     ]
-    about = {"name": one.name, "summary": one.summary.replace("``", ""), "source": one.source}
-    return {**about, "params": listed, "presets": list(presets)}
-
-
-LISTINGS: Mapping[str, Callable[[], list[Entry]]] = {
-    "experiments": lambda: [
-        {"name": name, "summary": title, "source": "", "params": [], "presets": []}
-        for name, title in list_experiments().items()
-    ],
-    "workloads": lambda: [_describe(f, f.params) for f in workloads.families().values()],
-    "targets": lambda: [_describe(r, r.params) for r in workloads.targets.RULES.values()],
-    "mechanisms": lambda: [
-        _describe(m, m.params(), m.presets) for m in solvers.all_mechanisms().values()
-    ],
-}
-"""The functions that return the listings of ``sweep list``, by name, in the order of printing."""
+    return Entry(what.name, what.summary.replace("``", ""), what.source, listed, list(presets))
 
 
 def _format_default(default: object) -> str:
@@ -75,8 +89,8 @@ def make_table(kind: str, listed: Iterable[Entry]) -> Table:
     if kind != "experiments":
         shown.add_column("parameters")
     for entry in listed:
-        presets = f"; presets: {', '.join(entry['presets'])}" if entry["presets"] else ""
-        params = (f"{p['name']}={p['default']}".removesuffix("=") for p in entry["params"])
-        texts = (entry["summary"] + presets, ", ".join(params))[: len(shown.columns) - 1]
-        shown.add_row(Text(entry["name"], style="bold"), *map(Text, texts))
+        presets = f"; presets: {', '.join(entry.presets)}" if entry.presets else ""
+        params = (f"{p.name}={p.default}".removesuffix("=") for p in entry.params)
+        texts = (entry.summary + presets, ", ".join(params))[: len(shown.columns) - 1]
+        shown.add_row(Text(entry.name, style="bold"), *map(Text, texts))
     return shown

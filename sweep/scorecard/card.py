@@ -5,17 +5,18 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from sweep.cluster.specification import ClusterSpec
 from sweep.dataset import frames
 from sweep.dataset.build import assembled
 from sweep.dataset.pivots import label_text
 from sweep.dataset.reading import LARGE_TEXTS, open_dataset
 from sweep.errors import SweepError
+from sweep.events import Listener
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.files import list_experiments, read_text_file
 from sweep.experiment.loading import load_experiment
@@ -122,14 +123,13 @@ def shorten(wanted: Mapping[str, Experiment]) -> list[Experiment]:
     return [load_experiment(name, whole.quick) for name, whole in wanted.items()]
 
 
-def renew(experiment: Experiment, store: Path, **options: Any) -> None:
-    """Solve the cells that a store does not have yet or that other code solved.
-
-    ``options`` are those that `run` and `rerun` of `sweep.runner.commands` share.
-    """
-    commands.run(experiment, store, **options)
+def renew(
+    experiment: Experiment, store: Path, cluster: ClusterSpec, *, allow_code: bool, listen: Listener
+) -> None:
+    """Solve the cells that a store does not have yet or that other code solved."""
+    commands.run(experiment, store, cluster=cluster, allow_code=allow_code, listen=listen)
     if status(store).cells_of_other_code:
-        commands.rerun(store, STALE, **options)
+        commands.rerun(store, STALE, cluster=cluster, allow_code=allow_code, listen=listen)
 
 
 def score(wanted: Sequence[Experiment], stores: Path) -> Scorecard:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from enum import StrEnum
 from itertools import groupby
 from statistics import median
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -182,16 +182,16 @@ def compare(
             continue
         place = {**table.at, **point}
         matching = frames.rows_at(cells, place)
-        draws, facts = select_ok(matching, table.variable), dict[str, Any]()
+        draws = select_ok(matching, table.variable)
+        several = [axis for axis in axes if matching[axis].nunique() > 1]
         if matching.empty:
             reason = NOT_RUN
-        elif several := [axis for axis in axes if matching[axis].nunique() > 1]:
+        elif several:
             reason = f"the table does not say at which {' and '.join(several)}"
         elif not draws.size:
             worst = max(matching["status"], key=list(frames.STATES.values()).index)
             reason = "has no number" if worst == Status.OK.label else worst.replace("_", " ")
         else:
-            facts = _measure(table.variable, place, cells, draws, reference)
             reason = table.unjudged or (OUR_DRAWS if drawn else "")
         number = Compared(
             place,
@@ -199,9 +199,13 @@ def compare(
             Verdict.UNJUDGED,
             reason,
             table=table.title or table.variable,
-            **{name: getattr(table, name) for name in ("source", "variable", "cause", "slip")},
-            **facts,
+            source=table.source,
+            variable=table.variable,
+            cause=table.cause,
+            slip=table.slip,
         )
+        if draws.size and not several:
+            number = _measure(number, cells, draws, reference)
         of_reference = point.get("mechanism") in table.references
         if not of_reference or not (number.agrees() or number.reason == NOT_RUN):
             compared.append(number)
@@ -231,24 +235,24 @@ def select_ok(cells: pd.DataFrame, variable: str) -> Array:
     return np.asarray(numbers[np.isfinite(numbers)])
 
 
-def _measure(
-    variable: str, place: Mapping[str, Scalar], cells: pd.DataFrame, draws: Array, reference: str
-) -> dict[str, Any]:
-    """Return the measured fields of a `Compared`: statistics of its draws and of the references."""
+def _measure(number: Compared, cells: pd.DataFrame, draws: Array, reference: str) -> Compared:
+    """Return a number with the statistics of its draws and of the reference mechanisms."""
     gaps = theirs = draws[:0]
-    if variable in OF_REFERENCE:
-        found = frames.rows_at(cells, {k: v for k, v in place.items() if k != "mechanism"})
+    if number.variable in OF_REFERENCE:
+        found = frames.rows_at(cells, {k: v for k, v in number.at.items() if k != "mechanism"})
         gaps = select_ok(frames.rows_at(found, {"mechanism": reference}), "gap")
-        theirs = select_ok(frames.rows_at(found, {"mechanism": PUBLISHED_REFERENCE}), variable)
+        published = frames.rows_at(found, {"mechanism": PUBLISHED_REFERENCE})
+        theirs = select_ok(published, number.variable)
     least, most = compute_interval(draws)
-    return {
-        "median": float(np.median(draws)),
-        "least": least,
-        "most": most,
-        "draws": draws.size,
-        "gap": float(gaps.max()) if gaps.size else None,
-        "reference_factor": float(np.median(theirs)) if theirs.size else None,
-    }
+    return replace(
+        number,
+        median=float(np.median(draws)),
+        least=least,
+        most=most,
+        draws=draws.size,
+        gap=float(gaps.max()) if gaps.size else None,
+        reference_factor=float(np.median(theirs)) if theirs.size else None,
+    )
 
 
 def _judge(row: Sequence[Compared]) -> Iterator[Compared]:
