@@ -1,10 +1,10 @@
 """Draws the figures of a store: those that its experiment declares, and the standard ones."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import SIZES, Experiment, Figure
 from sweep.grid.cells import Cell
 from sweep.report import drawing, tables
-from sweep.report.drawing import PRINTED, Line, Panel, Picture
+from sweep.report.drawing import PRINTED, Line, Numbers, Panel, Picture
 from sweep.state.stored import of_store
 from sweep.store import arrays
 from sweep.store.paths import Location
@@ -33,23 +33,29 @@ _LARGEST_SPAN = 4.0
 """By default, an axis is logarithmic if its largest label is at least this times its smallest: the
 papers' sizes double from point to point, and three such sizes crowd on a linear axis."""
 
-STANDARD: Mapping[str, Mapping[str, Any]] = {
-    "ratio": {"variable": "variance_ratio", "log": ("y",)},
-    "cost": {"variable": "privacy_cost"},
-    "utility": {"variable": "utility"},
-    "privacy": {"variable": "privacy_cost", "title": "Privacy at which the targets are met"},
-    "scaling": {"variable": "runtime_s", "log": ("x", "y"), "title": "Run time"},
-    "variances": {"variable": "query_variances", "title": "Query variances against their targets"},
-    "profile": {
-        "variable": "privacy_profile",
-        "title": "Personal privacy cost of every domain cell, as a share of the largest",
-    },
-    "covariance": {"variable": "covariance", "title": "Covariance of the noise"},
-    "convergence": {"variable": "trace_objective", "title": "Convergence of the solves"},
-    "gradient": {"variable": "trace_gradient_norm", "title": "Norm of the gradient"},
-    "regions": {"variable": "prior", "title": "Regions that the priors span"},
+
+def _make_standard(
+    variable: str, title: str = "", log: tuple[Literal["x", "y"], ...] = ()
+) -> Figure:
+    return Figure(variable=variable, x="", title=title, log=log)
+
+
+STANDARD: Mapping[str, Figure] = {
+    "ratio": _make_standard("variance_ratio", log=("y",)),
+    "cost": _make_standard("privacy_cost"),
+    "utility": _make_standard("utility"),
+    "privacy": _make_standard("privacy_cost", "Privacy at which the targets are met"),
+    "scaling": _make_standard("runtime_s", "Run time", ("x", "y")),
+    "variances": _make_standard("query_variances", "Query variances against their targets"),
+    "profile": _make_standard(
+        "privacy_profile", "Personal privacy cost of every domain cell, as a share of the largest"
+    ),
+    "covariance": _make_standard("covariance", "Covariance of the noise"),
+    "convergence": _make_standard("trace_objective", "Convergence of the solves"),
+    "gradient": _make_standard("trace_gradient_norm", "Norm of the gradient"),
+    "regions": _make_standard("prior", "Regions that the priors span"),
 }
-"""Figures that need no declaration in an experiment, by name; each sets some keys of `Figure`."""
+"""Figures that need no declaration in an experiment, by name; `_choose_axes` chooses their axes."""
 
 
 _Drawn = tuple[str, list[Panel], list[str]]
@@ -64,6 +70,13 @@ class _Source:
     group: str
     experiment: Experiment
     store: Location | None
+
+
+class _Wanted(Figure):
+    """A figure as it is drawn: with its size in inches and the significant digits of its axes."""
+
+    size: tuple[float, float] | None = None
+    digits: int = 6
 
 
 def list_names(experiment: Experiment) -> list[str]:
@@ -92,7 +105,7 @@ def draw(
     results: Results,
     experiment: Experiment,
     name: str,
-    changes: Mapping[str, Any] | None = None,
+    changes: Mapping[str, object] | None = None,
     store: Location | None = None,
 ) -> list[Picture]:
     """Draw a figure of a store: one picture for each group that can show it.
@@ -100,45 +113,51 @@ def draw(
     Parameters
     ----------
     changes : Mapping[str, object], optional
-        New values for keys of the `Figure`, and for ``title``, ``size`` and ``digits``; None leaves
-        a key unchanged.
+        New values for keys of the `Figure`, and for ``size`` and ``digits``; None leaves a key
+        unchanged.
+    store : Path or ObjectPath, optional
+        The store's folder, needed for figures of stored arrays.
 
     Raises
     ------
     SweepError
         If there is no such figure, or no group can show it.
     """
-    from_experiment, all_names = declared(experiment), list_names(experiment)
-    if name not in all_names:
-        raise SweepError(f"there is no figure {name!r}; {nearest(name, all_names)}")
-    written = dict(from_experiment[name]) if name in from_experiment else STANDARD[name]
+    all_figures = {**STANDARD, **declared(experiment)}
+    if name not in all_figures:
+        raise SweepError(f"there is no figure {name!r}; {nearest(name, list_names(experiment))}")
+    written = all_figures[name]
     given = {key: value for key, value in (changes or {}).items() if value is not None}
-    look: dict[str, Any] = {
-        key: given.pop(key) for key in ("title", "size", "digits") if key in given
-    }
-    options = {**written, **given}
-    draw, uses = _draw_variable, ["variable", "x", "hue", "panels", "log"]
-    if options["variable"] in _OF_ARRAYS:
-        draw, uses = _draw_arrays, []
+    wanted = _Wanted.model_construct().model_copy(update={**dict(written), **given})
+    make, uses = _draw_variable, ["variable", "x", "hue", "panels", "log"]
+    if wanted.variable in _OF_ARRAYS:
+        make, uses = _draw_arrays, []
     elif written is STANDARD["privacy"]:
-        draw, uses = _draw_privacy, ["hue"]
+        make, uses = _draw_privacy, ["hue"]
     elif written is STANDARD["scaling"]:
-        draw, uses = _draw_scaling, ["x", "hue"]
-    if unused := given.keys() - {"where", "group", *uses}:
+        make, uses = _draw_scaling, ["x", "hue"]
+    if unused := given.keys() - {"where", "group", "title", "size", "digits", *uses}:
         raise SweepError(f"figure {name!r} has no option {', '.join(sorted(unused))}; leave it out")
-    groups = reading.groups(results, options.get("group"))
-    facts, drawn, troubles = frames.facts(results), list[Picture](), list[SweepError]()
+    groups = reading.groups(results, wanted.group)
+    drawn, troubles = list[Picture](), list[SweepError]()
     for label, data in groups.items():
         stem, prefix = (name, "") if len(groups) == 1 else (f"{name}-{label}", f"{label}: ")
         try:
-            guessed = "x" in uses and "x" not in written
-            axes = _choose_axes(data, options) if guessed else {}
-            figure = Figure.model_construct(**{**written, **axes, **given})
-            source = _Source(data, label, experiment, store)
-            title, panels, notes = draw(source, figure)
-            shown = {"title": prefix + title, "share_y": bool(figure.panels), **look}
-            shown |= {"notes": notes, "facts": facts, "series": _list_series(data, figure.hue)}
-            drawn.append(drawing.draw(stem, panels, **shown))
+            guessed = "x" in uses and not written.x
+            figure = _choose_axes(data, wanted).model_copy(update=given) if guessed else wanted
+            meant, panels, notes = make(_Source(data, label, experiment, store), figure)
+            picture = drawing.draw(
+                stem,
+                panels,
+                title=wanted.title if "title" in given else prefix + meant,
+                notes=notes,
+                facts=frames.facts(results),
+                size=wanted.size,
+                digits=wanted.digits,
+                share_y=bool(figure.panels),
+                series=_list_series(data, figure.hue),
+            )
+            drawn.append(picture)
         except SweepError as error:
             troubles.append(error)
     if not drawn:
@@ -155,25 +174,26 @@ def _list_series(data: xr.Dataset, axis: str) -> list[str]:
     return row_labels(pd.DataFrame({axis: labels}), [axis])
 
 
-def _choose_axes(data: xr.Dataset, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return default axes for a standard figure: the longest numeric axis is horizontal.
+def _choose_axes(data: xr.Dataset, figure: Figure) -> Figure:
+    """Return a standard figure with default axes: the longest numeric axis is horizontal.
 
     That axis is logarithmic if its labels are positive and differ by a factor of at least
     `_LARGEST_SPAN`.
     """
-    variable = options["variable"]
-    frames.check_variable(data, variable)
-    taken = {"mechanism", "replicate", options.get("panels"), options.get("hue")}
+    frames.check_variable(data, figure.variable)
+    taken = {"mechanism", "replicate", figure.panels, figure.hue}
+    dims = map(str, data[figure.variable].dims)
     longest = max(
-        (str(dim) for dim in data[variable].dims if data.sizes[dim] > 1 and dim not in taken),
+        (dim for dim in dims if data.sizes[dim] > 1 and dim not in taken),
         key=lambda name: (data[name].dtype.kind in "iuf", data.sizes[name]),
         default="mechanism",
     )
-    x, log = options.get("x") or longest, tuple(options.get("log", ()))
+    x, log = figure.x or longest, figure.log
     values = np.unique(data[x].to_numpy()) if x in data.coords else np.zeros(1)
     if values.dtype.kind in "iuf" and 0 < values[0] <= values[-1] / _LARGEST_SPAN:
         log = ("x", *log)
-    return {"x": x, "log": log} | ({"hue": ""} if x == "mechanism" else {})
+    hue = "" if x == "mechanism" else figure.hue
+    return figure.model_copy(update={"x": x, "log": log, "hue": hue})
 
 
 def _draw_variable(source: _Source, figure: Figure) -> _Drawn:
@@ -344,16 +364,6 @@ def _label_axis(data: xr.Dataset, name: str) -> str:
     return shown if units in ("1", "") else f"{shown} ({units})"
 
 
-@dataclass(frozen=True, eq=False)
-class _Kept:
-    """An array that the store keeps of a cell, with the cell's id and the name of its line."""
-
-    series: str
-    variant: str
-    cell: str
-    values: NDArray[np.float64]
-
-
 def _draw_arrays(source: _Source, figure: Figure) -> _Drawn:
     """Draw the stored arrays named ``figure.variable`` of the cells of the first replicate."""
     data, store, array = source.data, source.store, figure.variable
@@ -368,13 +378,13 @@ def _draw_arrays(source: _Source, figure: Figure) -> _Drawn:
         ok = ok[ok["replicate"] == ok["replicate"].min()]
     axes = (str(dim) for dim in data["status"].dims if dim not in ("mechanism", "replicate"))
     named = _name_lines(ok, ["mechanism", *axes]).values()
-    stored = list[_Kept]()
+    stored = dict[str, Line]()
     for series, variant, cell, solve in zip(*named, ok["cell"], ok["solve"], strict=True):
         if arrays.file(store, solve).is_file():
             kept = arrays.arrays(store, solve)
             if array in kept:
                 values = kept[array].to_numpy().astype(np.float64)
-                stored.append(_Kept(series, variant, cell, values))
+                stored[cell] = Line(series, np.arange(float(len(values))), values, variant=variant)
     if not stored:
         keep = array.partition("_")[0] if array.startswith("trace") else array
         rerun = command("rerun", store, "--where \"status == 'ok'\"")
@@ -385,12 +395,12 @@ def _draw_arrays(source: _Source, figure: Figure) -> _Drawn:
     return figure.title or array, _OF_ARRAYS[array](stored, store), []
 
 
-def _draw_variances(stored: Sequence[_Kept], store: Location) -> list[Panel]:
+def _draw_variances(stored: Mapping[str, Line], store: Location) -> list[Panel]:
     """Plot the variance of every query against its target; points below the diagonal have slack."""
-    cells, lines = of_store(store).cells, []
-    for array in stored:
-        x, y = np.unique(np.array([_make_targets(cells.of_id(array.cell)), array.values]), axis=1)
-        lines.append(Line(array.series, x, y, dots=True, variant=array.variant))
+    cells, lines = of_store(store).cells, list[Line]()
+    for cell, line in stored.items():
+        x, y = np.unique(np.array([_make_targets(cells.of_id(cell)), line.y]), axis=1)
+        lines.append(replace(line, x=x, y=y, dots=True))
     targets = np.concatenate([line.x for line in lines])
     ends = [targets.min(), targets.max()]
     lines.append(Line("variance = target", ends, ends))
@@ -410,40 +420,33 @@ def _make_targets(cell: Cell) -> NDArray[np.float64]:
     return np.asarray(targets, dtype=np.float64)
 
 
-def _draw_profile(stored: Sequence[_Kept], store: Location) -> list[Panel]:
+def _draw_profile(stored: Mapping[str, Line], store: Location) -> list[Panel]:
     """Draw a heat map with a row for every cell of the grid; shorter rows end earlier."""
-    rows = [pd.Series(array.values / array.values.max()) for array in stored]
-    names = [drawing.line_label(array.series, array.variant) for array in stored]
+    rows = [pd.Series(np.divide(line.y, np.max(line.y))) for line in stored.values()]
+    names = [line.label for line in stored.values()]
     return [Panel("", [], {"xlabel": "domain cell"}, names, pd.DataFrame(rows).to_numpy())]
 
 
-def _draw_covariances(stored: Sequence[_Kept], store: Location) -> list[Panel]:
+def _draw_covariances(stored: Mapping[str, Line], store: Location) -> list[Panel]:
     labels = {"xlabel": "basis query", "ylabel": "basis query"}
-    return [
-        Panel(drawing.line_label(array.series, array.variant), [], labels, image=array.values)
-        for array in stored
-    ]
+    return [Panel(line.label, [], labels, image=np.asarray(line.y)) for line in stored.values()]
 
 
-def _draw_in_order(stored: Sequence[_Kept], store: Location, x: str, y: str) -> list[Panel]:
+def _draw_in_order(stored: Mapping[str, Line], store: Location, x: str, y: str) -> list[Panel]:
     """Draw the numbers of each array in their order; ``x`` and ``y`` are the labels of the axes."""
-    lines = [
-        Line(array.series, np.arange(float(array.values.size)), array.values, variant=array.variant)
-        for array in stored
-    ]
-    scale = "log" if all((array.values > 0).all() for array in stored) else "linear"
-    return [Panel("", lines, {"xlabel": x, "ylabel": y, "yscale": scale})]
+    scale = "log" if all(np.min(line.y) > 0 for line in stored.values()) else "linear"
+    return [Panel("", list(stored.values()), {"xlabel": x, "ylabel": y, "yscale": scale})]
 
 
-def _draw_regions(stored: Sequence[_Kept], store: Location) -> list[Panel]:
+def _draw_regions(stored: Mapping[str, Line], store: Location) -> list[Panel]:
     """Draw the edges of the polytopes that priors span, projected to the first two probabilities.
 
     Priors whose labels differ only in ``prior`` span one polytope.
     """
-    corners: dict[tuple[str, str], list[NDArray[np.float64]]] = {}
-    for array in stored:
-        parts = (part for part in array.variant.split(", ") if not part.startswith("prior = "))
-        corners.setdefault((array.series, ", ".join(parts)), []).append(array.values[:2])
+    corners: dict[tuple[str, str], list[Numbers]] = {}
+    for line in stored.values():
+        parts = (part for part in line.variant.split(", ") if not part.startswith("prior = "))
+        corners.setdefault((line.series, ", ".join(parts)), []).append(line.y[:2])
     lines = []
     for (series, variant), priors in corners.items():
         # back and forth along each edge, so that a single line draws all edges
@@ -452,7 +455,7 @@ def _draw_regions(stored: Sequence[_Kept], store: Location) -> list[Panel]:
     return [Panel("", lines, {"xlabel": "first probability", "ylabel": "second probability"})]
 
 
-_OF_ARRAYS: Mapping[str, Callable[[Sequence[_Kept], Location], list[Panel]]] = {
+_OF_ARRAYS: Mapping[str, Callable[[Mapping[str, Line], Location], list[Panel]]] = {
     "query_variances": _draw_variances,
     "privacy_profile": _draw_profile,
     "covariance": _draw_covariances,
@@ -461,4 +464,4 @@ _OF_ARRAYS: Mapping[str, Callable[[Sequence[_Kept], Location], list[Panel]]] = {
     "trace_gradient_norm": partial(_draw_in_order, x="iteration", y="norm of the gradient"),
     "prior": _draw_regions,
 }
-"""The functions that draw stored arrays, by the array's name."""
+"""The functions that draw arrays, by the array's name; they are given lines by the cell's id."""

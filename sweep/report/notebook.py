@@ -35,7 +35,7 @@ class Plots:
         self._results = results
 
     def __call__(
-        self, figure: str | None = None, *, store: str | Path | None = None, **changes: Any
+        self, figure: str | None = None, *, store: str | Path | None = None, **changes: object
     ) -> Picture:
         """Draw a figure, which a notebook displays.
 

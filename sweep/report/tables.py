@@ -18,8 +18,9 @@ from sweep.dataset.reading import Results
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
 from sweep.experiment.schema import ComparisonTable, Experiment
+from sweep.grid.cells import REPLICATE
 from sweep.scorecard.claims import format_range, judge
-from sweep.scorecard.numbers import select_ok
+from sweep.scorecard.numbers import Verdict, compare, select_ok
 from sweep.store.records import Status
 from workloads.parameters import nearest
 
@@ -41,9 +42,6 @@ _ROUNDING = 1e-9
 zeros beside a mean of at most 15 digits, of which four are the default."""
 _STATES = pd.Index(frames.STATES.values())
 """The labels of the statuses; a label's index is the number of its status."""
-_AGREE = 0.01
-"""Ratios whose relative difference is less than this are considered equal: the papers print two
-decimals, so that a printed 1.00 may stand for anything from 0.995 to 1.005."""
 _REFERENCE = "the reference mechanism"
 """The words of a variable's long name that stand for the name of this mechanism."""
 _LONGEST = 64
@@ -435,7 +433,7 @@ def _make_comparison(
     shown = _arrange(numbers, rows, wanted.columns, order[wanted.columns], wanted, kind)
     lacking = (shown.to_numpy() == UNPRINTED).any()
     notes = (
-        f"{caption[:1].upper()}{caption[1:]}{_explain_factor(numbers, rows, published, reference)}",
+        f"{caption[:1].upper()}{caption[1:]}{_explain_factor(here, published, reference)}",
         *([f"{UNPRINTED}: the {kind} has no such number."] if lacking else []),
         *_explain(here, numbers, wanted.spread),
     )
@@ -443,31 +441,24 @@ def _make_comparison(
     return ResultTable(title, numbers, shown, notes)
 
 
-def _explain_factor(
-    numbers: pd.DataFrame, rows: Sequence[str], published: ComparisonTable, reference: str
-) -> str:
-    """Return a sentence on a common factor between most columns of a row and the paper's numbers.
+def _explain_factor(data: xr.Dataset, published: ComparisonTable, reference: str) -> str:
+    """Return a sentence on the factors by which rows of measured numbers exceed the paper's.
 
-    The sentence is empty if there is no such factor.
+    The factor of a row follows from its number for IP, as in the scorecard. The sentence is empty
+    if there is no such factor, or if the numbers are means over replicates.
     """
-    references = published.references
-    others = numbers[~numbers["mechanism"].isin([reference, *references])]
-    if published.variable != "variance_ratio" or (others["cells"] > 1).any():
-        return ""
-    factors = []
-    for labels, row in others.groupby(list(rows) or (lambda _: ""), sort=False):
-        ratios = row.dropna(subset="ratio").drop_duplicates("published", keep="last")["ratio"]
-        factor = float(ratios.median())
-        agree = int(((ratios / factor - 1).abs() < _AGREE).sum())
-        if agree >= 2 and agree > len(ratios) / 2 and factor > 1 + _AGREE:
-            listed = labels if isinstance(labels, tuple) else (labels,)
-            place = ", ".join(f"{n} = {label_text(v)}" for n, v in zip(rows, listed, strict=False))
-            factors.append(f"{factor:.3f}{place and f' at {place}'}")
+    drawn = data.sizes.get(REPLICATE, 1) > 1
+    factors = {}
+    for number in compare(data, published, reference, drawn=drawn):
+        if number.verdict is Verdict.FACTOR:
+            labels = {name: number.at[name] for name in published.axes if name != "mechanism"}
+            place = ", ".join(f"{name} = {label_text(label)}" for name, label in labels.items())
+            factors[place] = f"{number.factor:.3f}{place and f' at {place}'}"
     if not factors:
         return ""
-    named = ", ".join(map(str, references)) or "reference"
+    named = ", ".join(map(str, published.references)) or "reference"
     return (
-        f" Most columns of a row exceed the paper's by one factor ({', '.join(factors)}): the "
+        f" Numbers of a row exceed the paper's by one factor ({', '.join(factors.values())}): the "
         f"paper's {named} stopped that far above the optimum."
     )
 
