@@ -13,7 +13,9 @@ import workloads
 from solvers.mechanism import Mechanism
 from sweep.errors import SweepError
 from sweep.experiment.files import list_experiments
-from workloads.parameters import Recipe, describe, nearest
+from workloads.family import Family
+from workloads.parameters import describe, nearest
+from workloads.targets import Rule
 
 KINDS = ("experiments", "workloads", "targets", "mechanisms")
 """The names of the listings, in the order of printing."""
@@ -66,7 +68,7 @@ def list_troubles() -> tuple[str, ...]:
 
 
 def _describe(
-    what: Recipe | type[Mechanism],
+    what: Family | Rule | type[Mechanism],
     params: Mapping[str, inspect.Parameter],
     presets: Iterable[str] = (),
 ) -> Entry:
