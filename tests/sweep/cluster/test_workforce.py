@@ -137,6 +137,7 @@ def test_the_command_ends_with_one_sentence_and_exit_code_1(here, command, monke
     assert (sweep.open(here / "results" / "x").status == Status.PENDING).all()
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_lost_before_the_first_task_is_a_sentence(here, command, monkeypatch):
     monkeypatch.setattr(clusters, "LEAST_CONNECT_SECONDS", 1.0)
     (here / "x.yaml").write_text(SMALL)
@@ -174,6 +175,7 @@ SIZES = {"scale": {"scale": 2}, "adapt": {"adapt": {"minimum": 1, "maximum": 2}}
 NO_PARTITION = "echo 'sbatch: error: no partition x' >&2; exit 1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "sbatch", "said"),
     [

@@ -349,7 +349,7 @@ SHIPPED = {
 """Experiments that draw a figure of a paper, cut to sizes that take a second."""
 
 
-QUICK = ("vldb-fig1", "kdd16-fig1", "kdd16-fig4", "post13-fig2", "fisher-fig1")
+QUICK = ("vldb-fig1", "kdd16-fig4", "post13-fig2", "fisher-fig1")
 MARKED = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in SHIPPED]
 
 

@@ -140,6 +140,7 @@ def test_a_workload_function_that_ends_the_process_fails_its_cells_alone(client)
     assert "faults.py" in done.records[0].traceback
 
 
+@pytest.mark.slow
 def test_a_cell_that_kills_its_workers_is_lost_alone(client, small, tmp_path, records):
     heard = []
     with injected(client, tmp_path, Fault("sigkill", "GM", first=0, times=10**6)):
@@ -170,7 +171,7 @@ ONE_IN_A_HURRY = "[IP, GM, {name: CA, time_limit: 0.2}]"
     ("kind", "found"),
     [
         ("sigkill", {"ok": 3}),  # once, which costs nothing
-        ("sleep", {"ok": 2, "timeout": 1}),
+        pytest.param("sleep", {"ok": 2, "timeout": 1}, marks=pytest.mark.slow),
         pytest.param("hold", {"ok": 2, "timeout": 1}, marks=pytest.mark.slow),
     ],
 )

@@ -89,6 +89,7 @@ with limited(3.0):
 """
 
 
+@pytest.mark.slow
 def test_the_processes_that_a_solve_has_started_end_with_it(tmp_path):
     shell, sleep = map(int, ended(tmp_path / "r1.jsonl", STARTS_ANOTHER).split())
     for pid in (shell, sleep):
