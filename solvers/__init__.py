@@ -8,9 +8,8 @@ from solvers.errors import (
     SolverError,
     UnknownMechanismError,
 )
-from solvers.forms.choice import REDUCTIONS
 from solvers.forms.reduction import Reduction
-from solvers.forms.solving import expected_work, solve
+from solvers.forms.solving import REDUCTIONS, expected_work, solve
 from solvers.mechanism import Mechanism, Work, all_mechanisms
 from solvers.noise import draws as simulate
 from solvers.problem import GraphProblem, Problem

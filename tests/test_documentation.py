@@ -246,9 +246,9 @@ def test_a_mechanism_a_workload_a_reduction_and_a_variable_are_one_place_each(tm
     for module in blocks(OWN_MECHANISM, "python") + blocks(OWN_WORKLOAD, "python"):
         if module.startswith("# "):
             (tmp_path / module.partition("\n")[0].removeprefix("# ")).write_text(module)
-    choice = tmp_path / "solvers" / "forms" / "choice.py"
-    text = choice.read_text().replace("    Product,\n", "    SingleQuery,\n    Product,\n")
-    choice.write_text("from solvers.forms.single_query import SingleQuery\n" + text)
+    solving = tmp_path / "solvers" / "forms" / "solving.py"
+    text = solving.read_text().replace("    Product,\n", "    SingleQuery,\n    Product,\n")
+    solving.write_text("from solvers.forms.single_query import SingleQuery\n" + text)
     variables_file = tmp_path / "sweep" / "experiment" / "variables.py"
     meanings, units, rest = variables_file.read_text().split("\n}\n", 2)
     meanings += '\n    "largest_entry": "largest entry of the query matrix",'

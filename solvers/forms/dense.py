@@ -106,8 +106,6 @@ def estimate_work(mechanism: Mechanism, problem: Problem) -> Work:
 class QueryMatrix(Reduction):
     """The original problem, with all its queries and cells."""
 
-    name = "query matrix"
-
     problem: Problem
 
     @classmethod

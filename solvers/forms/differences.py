@@ -74,8 +74,6 @@ class Differences(Reduction):
         The original problem.
     """
 
-    name = "differences of neighbours"
-
     problem: Problem
 
     @classmethod

@@ -42,8 +42,6 @@ class Product(Reduction):
         The variance bound of every query.
     """
 
-    name = "Kronecker product, factor by factor"
-
     problem: Problem
     factors: tuple[Problem, ...]
     target: float

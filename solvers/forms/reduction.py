@@ -2,12 +2,12 @@
 
 A reduction replaces one kind of problem by an equivalent problem that is solved instead: for
 example, a Kronecker product by its factors, or marginals by their orbits.
-`solvers.forms.choice` has all reductions, in the order in which they are tried.
+`solvers.forms.solving` has all reductions, in the order in which they are tried.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import ClassVar, Self
+from typing import Self
 
 from solvers.dual.iteration import Stopping
 from solvers.errors import NotApplicableError
@@ -20,7 +20,7 @@ class ObstacleError(NotApplicableError):
     """A reduction cannot carry out a solve.
 
     The message is worded to follow the colon in the error message of
-    `solvers.forms.choice.choose_reduction`.
+    `solvers.forms.solving.choose_reduction`.
     """
 
 
@@ -29,13 +29,10 @@ class Reduction(ABC):
 
     Attributes
     ----------
-    name : str
-        A phrase that describes what is solved in place of the problem.
     problem : Problem
         The original problem.
     """
 
-    name: ClassVar[str]
     problem: Problem
 
     @classmethod

@@ -1,10 +1,12 @@
-"""The public entry point: solve a workload with its targets by a named mechanism."""
+"""The public entry point: solve a workload with its targets by a named mechanism.
+
+Each problem is solved by the first of all reductions that can carry out the solve.
+"""
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import scipy
@@ -12,7 +14,11 @@ from numpy.typing import ArrayLike
 
 from solvers.dual.iteration import Stopping
 from solvers.errors import NotApplicableError, OptionError, SolveFailedError
-from solvers.forms.choice import choose_reduction, lower_bound
+from solvers.forms.dense import QueryMatrix
+from solvers.forms.differences import Differences
+from solvers.forms.kronecker import Product
+from solvers.forms.orbits import ProductOrbits, SingleOrbit
+from solvers.forms.reduction import ObstacleError, Reduction
 from solvers.mechanism import (
     Mechanism,
     OnGraph,
@@ -29,14 +35,70 @@ from solvers.solution import Solution
 from workloads import QueryGraph, Workload
 from workloads.family import Kind
 
+REDUCTIONS: tuple[type[Reduction], ...] = (
+    Differences,
+    Product,
+    SingleOrbit,
+    ProductOrbits,
+    QueryMatrix,
+)
+"""The reductions in the order in which they are tried.
+
+`Differences` is first, because only it obeys neighbours other than add-remove. Products and orbits
+are smaller than the query matrix, which solves every problem that fits in memory.
+"""
+
 _QUICK_STEPS = 3
 """Number of Newton steps spent on a lower bound if the mechanism does not compute one."""
+
+
+def lower_bound(problem: Problem, stopping: Stopping) -> float:
+    """Compute a certified lower bound on Δ² by the first reduction that can solve the problem.
+
+    Parameters
+    ----------
+    stopping : Stopping
+        When to return the bound, which is valid whether or not the tolerance was reached.
+
+    Raises
+    ------
+    NotApplicableError
+        If no reduction can solve the problem.
+    """
+    what, optimal = "a certified lower bound", find("optimal")()
+    return choose_reduction(what, optimal, problem).lower_bound(stopping)
+
+
+def choose_reduction(what: str, mechanism: Mechanism, problem: Problem) -> Reduction:
+    """Transform the problem by the first reduction that can carry out a solve.
+
+    Parameters
+    ----------
+    what : str
+        A name for what is to be computed; the error message starts with it.
+
+    Raises
+    ------
+    NotApplicableError
+        If no reduction can carry out the solve; the message lists all obstacles.
+    """
+    obstacles: list[str] = []
+    for kind in REDUCTIONS:
+        try:
+            reduced = kind.of(problem)
+            if reduced is not None:
+                reduced.check(mechanism)
+                return reduced
+        except ObstacleError as error:
+            obstacles.insert(0, str(error))
+    distinct = dict.fromkeys(obstacles)
+    raise NotApplicableError(f"{what} on {problem.size}: {', and '.join(distinct)}")
 
 
 def expected_work(
     mechanism: str | Mechanism,
     workload: Workload | QueryGraph,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     neighbours: Written = "add-remove",
 ) -> Work:
     """Estimate the work of one solve whose targets are equal within each group of queries.
@@ -75,7 +137,7 @@ def _kind_of(workload: object) -> Kind:
 
 
 def _resolve(
-    mechanism: str | Mechanism, kind: Kind, preset: str | None, options: Mapping[str, Any]
+    mechanism: str | Mechanism, kind: Kind, preset: str | None, options: Mapping[str, object]
 ) -> Mechanism:
     """The mechanism for a kind of workload; a user's own as one whose answers are verified."""
     if isinstance(mechanism, str):
@@ -101,7 +163,7 @@ def solve(
     *,
     preset: str | None = None,
     neighbours: Written = "add-remove",
-    **options: Any,
+    **options: object,
 ) -> Solution:
     """Compute the noise with which the named mechanism answers a workload.
 

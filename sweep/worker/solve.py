@@ -20,7 +20,7 @@ import workloads
 from solvers import NotApplicableError, Problem, Solution
 from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.programs import Weights
-from solvers.forms.choice import lower_bound
+from solvers.forms.solving import lower_bound
 from solvers.noise.draws import simulate
 from sweep.errors import StoreError
 from sweep.experiment import files

@@ -17,7 +17,7 @@ import solvers
 import workloads
 from solvers import dual
 from solvers.dual.iteration import Stopping
-from solvers.forms.choice import lower_bound
+from solvers.forms.solving import lower_bound
 from solvers.problem import as_problem
 from solvers.problem.neighbours import as_neighbours
 from workloads.graphs import QueryGraph

@@ -8,8 +8,8 @@ import workloads
 from solvers.dual import iteration, matrix_blocks
 from solvers.dual.iteration import Deadline, Stopping
 from solvers.forms import kronecker
-from solvers.forms.choice import lower_bound
 from solvers.forms.orbits import ProductOrbits, orbit_problem
+from solvers.forms.solving import lower_bound
 from solvers.problem import as_problem, problem
 from solvers.soft_max.objective import Model
 

@@ -47,9 +47,16 @@ from solvers.dual.scalar_blocks import (
     collapse,
 )
 from solvers.errors import SolveFailedError
-from solvers.forms.orbits.layout import Layout, Span
 from solvers.forms.orbits.orbits import LEAST_FLOPS, OnOrbits, Orbits
-from solvers.forms.orbits.products import INDICATORS, Attribute, Component, Index, products
+from solvers.forms.orbits.products import (
+    INDICATORS,
+    Attribute,
+    Component,
+    Index,
+    Layout,
+    Span,
+    products,
+)
 from solvers.forms.reduction import ObstacleError
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.factorisation import Factorisation, InBasis

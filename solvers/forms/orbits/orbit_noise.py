@@ -21,9 +21,8 @@ import scipy
 
 from solvers.dual.predictor_corrector import AnyPoint
 from solvers.errors import NotApplicableError
-from solvers.forms.orbits.layout import Layout, Span
 from solvers.forms.orbits.orbits import AnyOrbits, NoiseOnPart, Orbits, PartNoise
-from solvers.forms.orbits.products import Component, Group
+from solvers.forms.orbits.products import Component, Group, Layout, Span
 from solvers.noise.factorisation import scale_of
 from solvers.noise.release import LARGEST_EXPANDED, Coordinates, GaussianRelease, refuse_unlisted
 from workloads.operators import Array, Matrix, dense, readable

@@ -21,7 +21,6 @@ from solvers.dual.predictor_corrector import Optimum
 from solvers.dual.programs import Weights
 from solvers.dual.refinement import FIRST_TOL, from_optimum
 from solvers.forms.dense import estimate_work
-from solvers.forms.orbits.layout import Layout, Span
 from solvers.forms.orbits.marginal_problem import SingleOrbit
 from solvers.forms.orbits.orbits import LEAST_FLOPS, OnOrbits, Orbits
 from solvers.forms.orbits.products import (
@@ -30,7 +29,9 @@ from solvers.forms.orbits.products import (
     Choice,
     Component,
     Index,
+    Layout,
     Products,
+    Span,
     choice_count,
     components,
     products,

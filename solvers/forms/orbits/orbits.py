@@ -11,8 +11,7 @@ from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.newton_system import Rows
 from solvers.dual.predictor_corrector import AnyPoint, Optimum
 from solvers.dual.programs import Weights
-from solvers.forms.orbits.layout import Layout, Span
-from solvers.forms.orbits.products import Index
+from solvers.forms.orbits.products import Index, Layout, Span
 from solvers.forms.reduction import ObstacleError, Reduction
 from solvers.mechanism import Mechanism, OnMatrix, all_mechanisms
 from solvers.noise.factorisation import Factorisation
@@ -54,8 +53,6 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
     own rows and columns: orbits of queries and of cells. `AnyPoint` is the type of a point of the
     dual, `PartNoise` the type of the noise on a part.
     """
-
-    name = "orbits of equivalent cells and queries"
 
     problem: Problem
 

@@ -8,11 +8,11 @@ import pytest
 import solvers
 import workloads
 from solvers.dual.iteration import Stopping
-from solvers.forms.choice import lower_bound
 from solvers.forms.dense import QueryMatrix
 from solvers.forms.kronecker import Product
 from solvers.forms.orbits import ProductOrbits, SingleOrbit
 from solvers.forms.reduction import ObstacleError
+from solvers.forms.solving import lower_bound
 from solvers.mechanism import ProblemSize
 from solvers.mechanisms.optimal import Optimal
 from solvers.problem import as_problem
