@@ -37,7 +37,7 @@ import scipy
 from solvers.dual.iteration import Stop, sufficient_decrease, traced
 from solvers.mechanism import Iterative, ProblemSize, Work
 from solvers.problem import Problem
-from solvers.problem.row_space import inverse_if_positive
+from solvers.problem.row_space import invert_positive
 from solvers.solution import Solution
 from solvers.strategy import from_covariance
 from workloads.operators import Array
@@ -99,14 +99,13 @@ def _list_thetas(last: float, homotopy: bool) -> Iterator[float]:
     yield last
 
 
-def _step(point: _Point, direction: Array, V: Array, theta: float, length: float) -> _Point | None:
-    """The point after a step of this length; None if X is then not positive definite."""
-    X = point.X + length * direction
-    inverse = inverse_if_positive(X)
-    return None if inverse is None else _evaluate(X, inverse, V, theta)
+def _step(point: _Point, direction: Array, V: Array, theta: float, length: float) -> _Point:
+    """The point after a step of this length; LinAlgError if X is then not positive definite."""
+    return _evaluate(point.X + length * direction, V, theta)
 
 
-def _evaluate(X: Array, inverse: Array, V: Array, theta: float) -> _Point:
+def _evaluate(X: Array, V: Array, theta: float) -> _Point:
+    inverse = invert_positive(X)
     gradient = -product(product(inverse, V), inverse) - theta * product(inverse, inverse)
     unregularised = inner(inverse, V)
     objective = unregularised + theta * float(np.trace(inverse))
@@ -184,11 +183,11 @@ class COA(Iterative):
         gram = operator.gram(self.query_weights(problem))
         unit = float(np.trace(gram)) / len(gram)
         V = gram / unit
-        X, inverse, iterations = np.eye(len(V)), np.eye(len(V)), 0
+        X, iterations = np.eye(len(V)), 0
         visited: list[tuple[float, float]] = []
         rises: list[float] = []
         for current in _list_thetas(self.theta, self.homotopy):
-            point = _evaluate(X, inverse, V, current)
+            point = _evaluate(X, V, current)
             visited = visited or [point.measured(unit)]
             while (stop := stopping.spent(iterations)) is None:
                 direction = self.direction(point, unit, iterations)
@@ -213,7 +212,7 @@ class COA(Iterative):
                 visited.append(point.measured(unit))
                 if self.is_last(1 - rises[-1]):
                     break
-            X, inverse = point.X, point.inverse
+            X = point.X
         gap = _certify_gap(point, V)
         norms = [norm for _, norm in visited]
         measures = {}

@@ -36,7 +36,7 @@ from solvers.dual.iteration import Stop, sufficient_decrease
 from solvers.mechanism import Iterative, ProblemSize, Work
 from solvers.noise.verification import from_right_inverse
 from solvers.problem import Problem
-from solvers.problem.row_space import inverse_if_positive, singular_rows
+from solvers.problem.row_space import invert_positive, singular_rows
 from solvers.solution import Solution
 from workloads.operators import Array, Explicit
 from workloads.parameters import Count, Positive
@@ -136,7 +136,8 @@ class Point:
 
 
 def descend(program: Smoothed, point: Point) -> Iterator[Point]:
-    """Yield the points that the descent visits after ``point``, until no step is acceptable."""
+    """Yield ``point`` and those that the descent visits after it, until no step is acceptable."""
+    yield point
     step = 1 / float(np.abs(point.gradient).max())
     recent = deque([point.smoothed], maxlen=_MEMORY)
     while True:
@@ -162,11 +163,10 @@ def descend(program: Smoothed, point: Point) -> Iterator[Point]:
         yield point
 
 
-def _step(program: Smoothed, point: Point, direction: Array, length: float) -> Point | None:
-    """The point after a step of this length; None if Y is then not positive definite."""
+def _step(program: Smoothed, point: Point, direction: Array, length: float) -> Point:
+    """The point after a step of this length; LinAlgError if Y is then not positive definite."""
     Y = point.Y + length * direction
-    inverse = inverse_if_positive(Y)
-    return None if inverse is None else _evaluate(program, Y, inverse)
+    return _evaluate(program, Y, invert_positive(Y))
 
 
 def _evaluate(program: Smoothed, Y: Array, inverse: Array) -> Point:
@@ -205,17 +205,14 @@ class ESM(Iterative):
         smoothing = self.tol / (2 * np.log(max(rows.shape[1], 2)))
         program = Smoothed(singular, rows, smoothing, _RELATIVE_FLOOR * float(eigenvalues.min()))
         first = _evaluate(program, np.diag(eigenvalues), np.diag(1 / eigenvalues))
-        visits = descend(program, first)
-        best, lower, iterations = first, program.lower_bound(first.shares), 0
-        while (stop := stopping.reason(lower, best.exact, iterations)) is None:
-            point = next(visits, None)
-            if point is None:
-                stop = Stop.STALLED
-                break
-            iterations += 1
+        best, lower = first, 0.0
+        for iterations, point in enumerate(descend(program, first)):
             best = min(best, point, key=lambda visited: visited.exact)
             if iterations % _BETWEEN_CERTIFICATES == 0:
                 lower = max(lower, program.lower_bound(point.shares))
+            stop = stopping.reason(lower, best.exact, iterations)
+            if stop is not None:
+                break
         # the strategy: its Gram matrix is PᵀYP
         factor = scipy.linalg.cholesky(best.Y, lower=True, check_finite=False)
         noise = from_right_inverse(

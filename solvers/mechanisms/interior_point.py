@@ -51,12 +51,6 @@ _SHORTEST_STEP = 1e-9
 Prefixes, ranges and random signs never need a step below 1e-3.
 """
 
-_MULTIPLIER_ROUNDING = 1e-10
-"""Relative accuracy to which the multipliers of the profile sum to t; 1e-3 and 1e-15 do as well."""
-
-_MOST_ROOT_STEPS = 50
-"""Largest number of Newton steps for the bound s; they converge quadratically, so ten are many."""
-
 
 @dataclass(frozen=True, eq=False)
 class Point:
@@ -82,30 +76,26 @@ class Point:
     @cached_property
     def profile(self) -> Array:
         """The privacy profile g, shape (d,)."""
-        profile: Array = np.einsum("ij,ij->j", self.whitened, self.whitened)
-        return profile
+        return np.asarray(np.square(self.whitened).sum(axis=0))
 
     @cached_property
     def ratios(self) -> Array:
         """The ratios h of the variances to their targets, shape (m,)."""
-        ratios: Array = np.einsum("ij,ij->i", self.queries, self.queries)
-        return ratios
+        return np.asarray(np.square(self.queries).sum(axis=1))
 
     def bounded(self, t: float) -> "Point":
         """The point with the same Σ and the bound s that minimises the barrier at t.
 
         At this bound, the multipliers of the profile sum to t.
         """
-        # Newton's method from below, for the reciprocal of the sum: it is concave in the slack, and
-        # linear if the profile is constant
+        # their sum falls as the slack grows, from at least t at 1/t to at most t at d/t
         below = self.profile.max() - self.profile
-        slack = 1 / t
-        for _ in range(_MOST_ROOT_STEPS):
-            multipliers = 1 / (slack + below)
-            total = float(multipliers.sum())
-            if total <= t * (1 + _MULTIPLIER_ROUNDING):
-                break
-            slack += total / t * (total - t) / float(multipliers @ multipliers)
+        slack = scipy.optimize.brentq(
+            lambda slack: float((1 / (slack + below)).sum()) - t,
+            0.5 / t,
+            2 * below.size / t,
+            xtol=np.finfo(float).tiny,  # the last digit decides, however small the slack
+        )
         return replace(self, bound=float(self.profile.max()) + slack)
 
     @property
@@ -187,12 +177,8 @@ def search_line(step: Step, t: float) -> Point | None:
     origin = step.origin
 
     def along(length: float) -> Point | None:
-        try:
-            lower = scipy.linalg.cholesky(
-                np.eye(len(step.change)) + length * step.change, lower=True
-            )
-        except scipy.linalg.LinAlgError:
-            return None
+        # LinAlgError if Σ is then not positive definite
+        lower = scipy.linalg.cholesky(np.eye(len(step.change)) + length * step.change, lower=True)
         whitened = scipy.linalg.solve_triangular(lower, origin.whitened, lower=True)
         moved = Point(origin.lower @ lower, origin.bound, whitened, origin.queries @ lower)
         return moved.bounded(t) if moved.ratios.max() < 1 else None

@@ -72,10 +72,12 @@ def _solve_closed_forms(problem: GraphProblem, epsilon: float) -> dict[str, Arra
     return others
 
 
-def _build_program(graph: QueryGraph, epsilon: float, probabilities: Array) -> dict[str, Any]:
-    """The linear program in L and Y, as keyword arguments of ``linprog``.
+def _solve_program(
+    graph: QueryGraph, epsilon: float, probabilities: Array, seconds: float
+) -> scipy.optimize.OptimizeResult:
+    """HiGHS's result for the linear program in L and Y, whose rows of X each sum to 1.
 
-    Every row of X sums to 1, and every edge satisfies Lemma 1.
+    Every edge satisfies Lemma 1.
     """
     n, distances = graph.n, graph.distances
     first, second = np.hstack([graph.edges, graph.edges[::-1]])
@@ -89,17 +91,25 @@ def _build_program(graph: QueryGraph, epsilon: float, probabilities: Array) -> d
     losses = scipy.sparse.eye_array(n)
     diagonal = scipy.sparse.eye_array(n**2, format="csr")[:: n + 1]
     sums = scipy.sparse.block_diag([row[None, :] for row in wrong])
-    return {
-        "c": np.concatenate([probabilities, np.zeros(n**2)]),
+    constraints: dict[str, Any] = {  # scipy takes sparse matrices, but its types do not
         "A_ub": scipy.sparse.csr_array(
             (values, (np.tile(rows, 2), columns)), shape=(len(edge), n + n**2)
         ),
-        "b_ub": np.zeros(len(edge)),
         "A_eq": scipy.sparse.block_array(
             [[-losses, sums], [np.exp(-epsilon) * losses, diagonal]], format="csr"
         ),
-        "b_eq": np.concatenate([np.zeros(n), np.ones(n)]),
     }
+    return scipy.optimize.linprog(
+        np.concatenate([probabilities, np.zeros(n**2)]),
+        b_ub=np.zeros(len(edge)),
+        b_eq=np.concatenate([np.zeros(n), np.ones(n)]),
+        options={
+            "time_limit": seconds,
+            "primal_feasibility_tolerance": _TOLERANCE,
+            "dual_feasibility_tolerance": _TOLERANCE,
+        },
+        **constraints,
+    )
 
 
 def _repair(approximate: Array, graph: QueryGraph, epsilon: float) -> tuple[Array, float]:
@@ -172,16 +182,10 @@ class LPOptimal(Mechanism):
                 f"{graph.n**2 + graph.n} variables; it applies up to {LARGEST} answers"
             )
         phi, probabilities = given(problem, self.epsilon, self.prior)
-        result = scipy.optimize.linprog(
-            options={
-                "time_limit": self.deadline.remaining,
-                "primal_feasibility_tolerance": _TOLERANCE,
-                "dual_feasibility_tolerance": _TOLERANCE,
-            },
-            **_build_program(graph, self.epsilon, probabilities),
-        )
+        seconds = self.deadline.remaining
+        result = _solve_program(graph, self.epsilon, probabilities, seconds)
         candidates = _solve_closed_forms(problem, self.epsilon)
-        notes: dict[str, Any] = {}
+        notes: dict[str, float | str] = {}
         least = -np.inf
         if result.x is not None and result.fun is not None and result.status == 0:
             least = float(result.fun) * np.exp(-self.epsilon)

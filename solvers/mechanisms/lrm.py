@@ -15,7 +15,8 @@ Where the papers leave a choice open:
 - **W is never quite B L.** The papers answer with B(Lx + noise), which is biased by the residual.
   Here the answer is Wx + B noise, the nearest unbiased mechanism: its privacy profile
   diag(Wᵀ (BBᵀ)⁺ W) tends to the squared column norms of L. The best of all rounds is kept.
-- **rank**: r = 1.2 times the rank of W, as in the authors' code; ``rank_ratio`` changes it.
+- **rank**: r = 1.2 times the rank of W, as in the authors' code; ``rank_ratio`` changes it, which
+  matters only with a random start.
 - **start**: the singular value decomposition, as in the authors' code; with a ``seed``, a random L,
   as in KDD'16, section 5.
 - **stopping**: ``||W - BL||_F <= tol ||W||_F`` with tol = 1e-4 (the authors' code has an absolute
@@ -127,7 +128,9 @@ class LRM(Iterative):
     Attributes
     ----------
     rank_ratio : float
-        The number r of strategy queries divided by the rank of W; at least 1.
+        The number r of strategy queries divided by the rank of W; at least 1. Without a ``seed``
+        it hardly changes the answer, as the queries beyond the rank start, and stay, close to zero:
+        Δ² by less than 1e-4 of itself on prefixes and ranges.
     seed : int, optional
         Seed of a random start; if not given, the start is the singular value decomposition.
     """

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -13,10 +12,7 @@ from solvers.dual.predictor_corrector import AnyPoint, Optimum
 from solvers.dual.programs import Weights
 from solvers.dual.refinement import FIRST_TOL, from_optimum
 from solvers.errors import NotApplicableError, OptionError
-from solvers.forms.differences import (
-    Differences,
-    optimum_over_pairs,
-)
+from solvers.forms.differences import Differences, optimum_over_pairs
 from solvers.forms.kronecker import Product, multiply
 from solvers.forms.orbits import AnyOrbits
 from solvers.forms.orbits.orbit_noise import OrbitsNoise, inner_noise
@@ -47,9 +43,11 @@ def read_personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = N
         If the bounds are not one positive number per cell or orbit, or are too large or small.
     """
     try:
+        if np.iscomplexobj(bounds):  # numpy would drop the imaginary parts
+            raise TypeError("some are complex")
         alpha = np.asarray(bounds, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        said = f"optimal: profile_bounds are not numbers: {error}"
+        said = f"optimal: profile_bounds are not real numbers: {error}"
         raise OptionError(said, "profile_bounds") from None
     fit = alpha.shape in ((d,), (orbits,)) and not masked_count(bounds)
     if not fit or not np.all((alpha >= 1 / _LARGEST_BOUND) & (alpha <= _LARGEST_BOUND)):
@@ -142,7 +140,7 @@ class Optimal(Iterative):
             alpha = read_personal_bounds(self.profile_bounds, problem.workload.d)
             divided = from_matrix(problem.workload.matrix / np.sqrt(alpha)[None, :])
             whole = Problem(divided, problem.targets)
-        notes: dict[str, Any] = {}
+        notes: dict[str, float] = {}
         rule = self.refine_stopping(stopping)
         if self.total_error_weight > 0:
             omega = self.total_error_weight * problem.targets
@@ -184,7 +182,7 @@ class Optimal(Iterative):
             differences, self.refine_stopping(stopping), total_error_weight=weight, bounds=bounds
         )
         root, result = optimum.root, optimum.result
-        notes: dict[str, Any] = {"pairs": optimum.pairs, "rounds": optimum.rounds}
+        notes: dict[str, float] = {"pairs": optimum.pairs, "rounds": optimum.rounds}
         notes["public_queries"] = int(np.sum(~differences.private))
         if self.refined:
             (root,), notes["levels"], result = from_optimum(result, self.tol, stopping.deadline)
@@ -226,7 +224,7 @@ class Optimal(Iterative):
             result = whole.hybrid(weight, self.refine_stopping(stopping), start)
         else:
             result = whole.optimum(self.refine_stopping(stopping, whole.finest), start)
-        notes: dict[str, Any] = {"blocks": orbits.matrix_count}
+        notes: dict[str, float] = {"blocks": orbits.matrix_count}
         if self.refined:
             refined = whole.refine(self.name, result, self.tol, stopping.deadline)
             parts, notes["levels"], result = refined
@@ -290,7 +288,7 @@ class Optimal(Iterative):
         own: Factorisation | OrbitsNoise,
         result: Optimum[AnyPoint],
         weights: Weights,
-        notes: dict[str, Any],
+        notes: dict[str, float],
     ) -> Solution:
         """The solution with notes on its profile's slack and on an objective other than Δ².
 

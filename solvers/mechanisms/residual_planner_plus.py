@@ -22,11 +22,10 @@ attributes; `CA` is.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain, combinations
 from math import prod, sqrt
-from typing import Any
 
 import numpy as np
 import scipy
@@ -124,15 +123,16 @@ def _compute_square_root(operator: QueryOperator) -> Array:
     return np.asarray(np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T)
 
 
-def _summarise(solved: Collection[Solution]) -> dict[str, Any]:
-    """Fields of a solution that summarise the solves of all attributes' strategies."""
+def _with_progress(solution: Solution, solved: Collection[Solution]) -> Solution:
+    """The solution, with how the solves of all attributes' strategies ended."""
     gaps = [strategy.notes["total_error_gap"] for strategy in solved]
-    return {
-        "iterations": sum(strategy.iterations for strategy in solved),
-        "converged": all(strategy.converged for strategy in solved),
-        "timed_out": any(strategy.timed_out for strategy in solved),
-        "notes": {"strategy_gap": max(gaps, default=0.0)},
-    }
+    return replace(
+        solution,
+        iterations=sum(strategy.iterations for strategy in solved),
+        converged=all(strategy.converged for strategy in solved),
+        timed_out=any(strategy.timed_out for strategy in solved),
+        notes={**solution.notes, "strategy_gap": max(gaps, default=0.0)},
+    )
 
 
 def find_scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float]:
@@ -260,7 +260,7 @@ class ResidualPlannerPlus(Mechanism):
         sigmas = find_scales([axis], [frozenset({0})])
         total = np.ones((1, operator.shape[1]))
         parts = [(rows if chosen else total) / sqrt(s) for chosen, s in sigmas.items()]
-        return from_strategy(self.name, problem, np.vstack(parts), **_summarise([solved]))
+        return _with_progress(from_strategy(self.name, problem, np.vstack(parts)), [solved])
 
     def on_marginals(self, marginals: SingleOrbit) -> Solution:
         """The solution of ResidualPlanner."""
@@ -287,9 +287,9 @@ class ResidualPlannerPlus(Mechanism):
         sigmas = find_scales(axes, (frozenset(group.axes) for group in groups))
         parts = tuple(_factorise(orbits, part, pairs, sigmas) for part in orbits.parts)
         noise = OrbitsNoise(orbits, parts).met(self.name)
-        reached = _summarise([strategy for _, _, strategy in solved.values()])
-        notes = {"base_mechanisms": len(sigmas)} | reached.pop("notes")
-        return Solution(self.name, orbits.problem, noise, notes=notes, **reached)
+        notes = {"base_mechanisms": len(sigmas)}
+        solution = Solution(self.name, orbits.problem, noise, notes=notes)
+        return _with_progress(solution, [strategy for _, _, strategy in solved.values()])
 
     def work(self, size: ProblemSize) -> Work:
         """One solve of CA over all cells, as for a single attribute, and a product."""

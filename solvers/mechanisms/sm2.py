@@ -146,9 +146,11 @@ def _spread_noise(basis: Array, initial: Array) -> Array:
     """
     d = basis.shape[1]
     try:
+        if np.iscomplexobj(initial):  # numpy would drop the imaginary parts
+            raise TypeError("some are complex")
         queries = np.asarray(initial, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        said = f"SM-II: initial is not a matrix of numbers: {error}"
+        said = f"SM-II: initial is not a matrix of real numbers: {error}"
         raise OptionError(said, "initial") from None
     if queries.ndim != 2 or queries.shape[1] != d:
         raise OptionError(

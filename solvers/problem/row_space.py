@@ -172,10 +172,7 @@ def factor_if_well_conditioned(gram: Array, least: float) -> Array | None:
     return lower if reciprocal > least else None
 
 
-def inverse_if_positive(matrix: Array) -> Array | None:
-    """The inverse of a symmetric matrix; None if the matrix is not positive definite."""
-    try:
-        lower = scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
-    except scipy.linalg.LinAlgError:
-        return None
+def invert_positive(matrix: Array) -> Array:
+    """The inverse of a symmetric matrix; LinAlgError if the matrix is not positive definite."""
+    lower = scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
     return whole(scipy.linalg.lapack.dpotri(lower, lower=1)[0])

@@ -103,7 +103,9 @@ def test_a_function_of_your_own_is_bounded_by_its_own_annotations_alone():
         ("COA", {"homotopy": "no"}, "homotopy is 'no'; expected true or false"),
         ("DAWA", {"data_seed": "x"}, "data_seed is 'x'; expected a whole number"),
         ("DAWA", {"draws": 10**400}, r"draws is about 10\^400.*that SWEEP_LARGEST_SIZE"),
-        ("SM-II", {"initial": "x"}, "initial is not a matrix of numbers"),
+        ("SM-II", {"initial": "x"}, "initial is not a matrix of real numbers"),
+        ("SM-II", {"initial": np.eye(4) * 1j}, "real numbers: some are complex"),
+        ("optimal", {"profile_bounds": np.ones(4) + 1j}, "real numbers: some are complex"),
         ("SM-II", {"t2_rule": 2}, "t2_rule is 2; expected paper or code"),
     ],
 )
