@@ -10,11 +10,11 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solvers import privacy
 from solvers.errors import NotApplicableError, OptionError, SolverError
@@ -384,14 +384,10 @@ def advise(
     recommended = _recommend(candidates, solved)
     best = solved[recommended.mechanism]
     priced = _choose_priced(solved.values(), problem.workload.m)
-    charged: tuple[Price, ...] = ()
-    relaxed = None
+    prices: tuple[Price, ...] = ()
+    relaxation = None
     if priced is not None:
-        charged = _price_targets(problem, priced)
-        if priced.gap <= _CERTIFIED:
-            progress(f"{priced.mechanism}, the dearest targets relaxed")
-            dearest = [price for price in charged[:_DEAREST] if not price.free]
-            relaxed = _relax_dearest(problem, priced, dearest, delta, ends)
+        prices, relaxation = _price_targets(problem, priced, delta, ends, progress)
     hidden = "adding or removing one record"
     if not relation.add_remove:
         hidden = "replacing one record by another"
@@ -411,9 +407,9 @@ def advise(
             best.query_variances,
             np.full(size, _CONFIDENCE) if stated is None else stated.confidences,
         ),
-        prices=charged,
+        prices=prices,
         price_gap=float("nan") if priced is None else priced.gap,
-        relaxation=relaxed,
+        relaxation=relaxation,
         free=() if further is None else _find_free(best, problem, further),
         budget=None
         if epsilon is None
@@ -454,10 +450,8 @@ def _try_mechanisms(
             reason = f"about {seconds:.3g} s are expected"
             if not can_win:
                 reason = f"the best so far is within {100 * gap:.1g} % of the least possible Δ²"
-            yield (
-                _leave_out(mechanism, "not tried", f"not tried: {reason}; name it to try it"),
-                None,
-            )
+            left_out = f"not tried: {reason}; name it to try it"
+            yield Candidate(mechanism.name, mechanism.summary, "not tried", left_out), None
             continue
         limited = "time_limit" in mechanism.params()
         bounded = f", at most {max(limit, 1):.0f} s" if limited else ""
@@ -476,33 +470,34 @@ def _estimate_seconds(mechanism: type[Mechanism], problem: Problem) -> float:
     return work.flops * SECONDS_PER_FLOP
 
 
-def _leave_out(mechanism: type[Mechanism], outcome: Outcome, reason: str = "") -> Candidate:
-    return Candidate(mechanism.name, mechanism.summary, outcome, reason)
+def _solve(mechanism: type[Mechanism], problem: Problem, **options: object) -> Solution:
+    """Solve with those of the options that the mechanism takes, and `_BEST` up to `_CLOSE`."""
+    if mechanism.name == _BEST:
+        options["tol"] = _CLOSE
+    taken = {name: value for name, value in options.items() if name in mechanism.params()}
+    chosen = mechanism.make(None, taken)
+    return solve(chosen, problem.workload, problem.targets, neighbours=problem.neighbours)
 
 
 def _try_one(
     mechanism: type[Mechanism], problem: Problem, delta: float, time_limit: float
 ) -> _Trial:
-    options: dict[str, Any] = {"tol": _CLOSE} if mechanism.name == _BEST else {}
-    if "time_limit" in mechanism.params():
-        options["time_limit"] = time_limit
-    given = problem.workload, problem.targets
+    candidate = Candidate(mechanism.name, mechanism.summary, "ok")
     started = time.perf_counter()
     try:
-        solution = solve(mechanism.name, *given, neighbours=problem.neighbours, **options)
+        solution = _solve(mechanism, problem, time_limit=time_limit)
     except NotApplicableError as error:
-        return _leave_out(mechanism, "not applicable", str(error)), None
+        return replace(candidate, outcome="not applicable", reason=str(error)), None
     except (SolverError, MemoryError) as error:
-        failed = _leave_out(mechanism, "failed", str(error))
-        return replace(failed, seconds=time.perf_counter() - started), None
+        seconds = time.perf_counter() - started
+        return replace(candidate, outcome="failed", reason=str(error), seconds=seconds), None
     epsilon = float(solution.curve.epsilon_at_targets(delta))
     pure = np.inf if solution.noise.gaussian else float(solution.curve.epsilon_at_targets(0.0))
     stopped = "" if solution.converged else "ended before its own stopping rule; others find less"
     if solution.timed_out:
         stopped = "stopped at its time limit; more time may find less"
-    candidate = Candidate(
-        mechanism.name,
-        mechanism.summary,
+    found = replace(
+        candidate,
         outcome="stopped" if stopped else "ok",
         reason=_UNKNOWN if np.isnan(epsilon) else stopped,
         seconds=time.perf_counter() - started,
@@ -510,7 +505,7 @@ def _try_one(
         epsilon=epsilon,
         pure_epsilon=pure,
     )
-    return candidate, solution
+    return found, solution
 
 
 def _rank(candidates: Iterable[Candidate], bound: float) -> list[Candidate]:
@@ -554,54 +549,44 @@ def _recommend(candidates: Sequence[Candidate], solved: Mapping[str, Solution]) 
     return min(equal, key=lambda candidate: candidate.seconds)
 
 
-def _price_targets(problem: Problem, solution: Solution) -> tuple[Price, ...]:
-    """The prices, highest first: one for each group, or for each query if there are no groups."""
+def _price_targets(
+    problem: Problem,
+    solution: Solution,
+    delta: float,
+    ends: float,
+    progress: Callable[[str], None],
+) -> tuple[tuple[Price, ...], Relaxation | None]:
+    """Return the prices, highest first, and the saving from relaxing the dearest targets.
+
+    There is one price for each group, or for each query if there are no groups. The saving, None if
+    the solution's gap is above `_CERTIFIED`, comes from a second solve.
+    """
     assert solution.weights is not None
-    elasticity = solution.weights.q / solution.weights.q.sum()
-    groups, names = _find_prices(problem.workload)
-    count = len(names)
-    summed = np.bincount(groups, elasticity, minlength=count)
+    group, labels = problem.workload.groups, problem.workload.group_names
+    if group is None:
+        group, labels = np.arange(problem.workload.m), _list_labels(problem.workload)
+    count = len(labels)
+    elasticities = np.bincount(group, solution.weights.q / solution.weights.q.sum(), count)
     least = np.full(count, np.inf)
-    np.minimum.at(least, groups, problem.targets)
-    sizes = np.bincount(groups, minlength=count)
-    return tuple(
-        Price(names[group], int(sizes[group]), float(least[group]), float(summed[group]))
-        for group in np.argsort(-summed, kind="stable")
+    np.minimum.at(least, group, problem.targets)
+    sizes, order = np.bincount(group, minlength=count), np.argsort(-elasticities, kind="stable")
+    prices = tuple(
+        Price(labels[i], int(sizes[i]), float(least[i]), float(elasticities[i])) for i in order
     )
-
-
-def _relax_dearest(
-    problem: Problem, solution: Solution, dearest: Sequence[Price], delta: float, ends: float
-) -> Relaxation:
-    """Solve again with the targets of highest price relaxed, and compute the saving."""
-    groups, names = _find_prices(problem.workload)
-    labels = tuple(price.label for price in dearest)
-    dear = np.isin(groups, [names.index(label) for label in labels])
-    relaxed = np.where(dear, _FACTOR * problem.targets, problem.targets)
-    options_known = find(solution.mechanism).params()
+    if solution.gap > _CERTIFIED:
+        return prices, None
+    progress(f"{solution.mechanism}, the dearest targets relaxed")
+    dearest = [price for price in prices[:_DEAREST] if not price.free]
+    dear = np.isin(group, order[: len(dearest)])
+    relaxed = replace(problem, targets=np.where(dear, _FACTOR, 1.0) * problem.targets)
     seconds = _SHARE_OF_RELAXATION * max(ends - time.monotonic(), 0.0)
-    options: dict[str, Any] = {"start": solution.weights, "time_limit": seconds}
-    if solution.mechanism == _BEST:
-        options["tol"] = _CLOSE
-    taken = {name: value for name, value in options.items() if name in options_known}
-    anew = solve(
-        solution.mechanism, problem.workload, relaxed, neighbours=problem.neighbours, **taken
-    )
+    anew = _solve(find(solution.mechanism), relaxed, start=solution.weights, time_limit=seconds)
     predicted = float(_FACTOR ** -sum(price.elasticity for price in dearest))
     actual = anew.squared_privacy_cost / solution.squared_privacy_cost
-    shares = np.array([1.0, predicted, actual])
-    costs = np.sqrt(solution.squared_privacy_cost * shares)
-    return Relaxation(labels, _FACTOR, predicted, actual, *privacy.epsilon(costs, delta).tolist())
-
-
-def _find_prices(workload: Workload) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """For each query the index of its price, and a label for each price.
-
-    There is one price for each group, or for each query if there are no groups.
-    """
-    if workload.groups is not None:
-        return workload.groups, workload.group_names
-    return np.arange(workload.m, dtype=np.int64), _list_labels(workload)
+    costs = np.sqrt(solution.squared_privacy_cost * np.array([1.0, predicted, actual]))
+    names = tuple(price.label for price in dearest)
+    epsilons = privacy.epsilon(costs, delta).tolist()
+    return prices, Relaxation(names, _FACTOR, predicted, actual, *epsilons)
 
 
 def _list_labels(workload: Workload) -> tuple[str, ...]:

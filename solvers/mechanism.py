@@ -115,7 +115,7 @@ class Mechanism:
         One line for ``sweep list``.
     source : str
         Paper, section, algorithm or equation.
-    presets : Mapping[str, Mapping[str, Any]]
+    presets : Mapping[str, Mapping[str, object]]
         Named sets of options, for instance ``published``.
     workload_kinds : tuple of str
         The kinds of workload accepted: ``"matrix"``, ``"graph"`` or both, in this order.
@@ -150,7 +150,7 @@ class Mechanism:
     name: ClassVar[str]
     summary: ClassVar[str]
     source: ClassVar[str] = ""
-    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {}
     workload_kinds: ClassVar[tuple[Kind, ...]] = ()
     same_when_uniform: ClassVar[str | None] = None
     self_certifying: ClassVar[bool] = False
@@ -161,7 +161,7 @@ class Mechanism:
     flops_per_pair: ClassVar[float] = 3e3
     runs_code: ClassVar[bool] = False
     foreign: ClassVar[bool] = False
-    origin: ClassVar[Callable[..., Any]]
+    origin: ClassVar[Callable[..., object]]
     revision: ClassVar[int] = 1
 
     def __init_subclass__(cls) -> None:
@@ -182,18 +182,18 @@ class Mechanism:
     @cache
     def params(cls, kind: Kind | None = None) -> Mapping[str, inspect.Parameter]:
         """Return the options on one kind of workload, or on all, by name, with type and default."""
-        params = inspect.signature(cls, eval_str=True).parameters
-        if kind is None:
-            return params
 
-        def applies(annotation: Any) -> bool:
+        def applies(annotation: object) -> bool:
             marks = getattr(annotation, "__metadata__", ())
-            return all(mark.kind == kind for mark in marks if isinstance(mark, Only))
+            return all(kind in (None, mark.kind) for mark in marks if isinstance(mark, Only))
 
+        params = inspect.signature(cls, eval_str=True).parameters
         return {name: option for name, option in params.items() if applies(option.annotation)}
 
     @classmethod
-    def make(cls, preset: str | None, options: Mapping[str, Any], kind: Kind | None = None) -> Self:
+    def make(
+        cls, preset: str | None, options: Mapping[str, object], kind: Kind | None = None
+    ) -> Self:
         """Create the mechanism with defaults, overridden by the preset, then by ``options``.
 
         Parameters
@@ -214,7 +214,7 @@ class Mechanism:
         if preset is not None and preset not in cls.presets:
             hint = nearest(preset, cls.presets)
             raise OptionError(f"{owner} has no preset {preset!r}; {hint}", "preset")
-        given = {**(cls.presets[preset] if preset else {}), **options}
+        given = {**cls.presets.get(preset or "", {}), **options}
         return cls(**bind(owner, cls.params(kind or cls.workload_kinds[0]), given, OptionError))
 
     @property
@@ -300,9 +300,7 @@ class _OfFunction(Mechanism):
     foreign = True
 
     def __init__(self, **options: object) -> None:
-        defaults = {name: option.default for name, option in self.params().items()}
-        vars(self)["_options"] = {**defaults, **options}
-        self.__post_init__()
+        vars(self)["_options"] = bind(_describe(self.name), self.params(), options, OptionError)
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -310,7 +308,7 @@ class _OfFunction(Mechanism):
         options: Mapping[str, Any] = vars(self)["_options"]
         return options
 
-    def on_matrix(self, problem: Problem) -> Any:
+    def on_matrix(self, problem: Problem) -> object:
         """Return the function's answer, which is yet to be verified."""
         return type(self).origin(problem, **self.options)
 
@@ -333,7 +331,7 @@ def all_mechanisms() -> Mapping[str, type[Mechanism]]:
 
 
 @contextmanager
-def added(given: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+def added(given: Mapping[str, Callable[..., object]]) -> Iterator[None]:
     """Register your own functions or classes as mechanisms until the end of the ``with`` block.
 
     Raises
@@ -346,13 +344,12 @@ def added(given: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
     try:
         yield
     finally:
-        if before != _added:
-            _added.clear()
-            _added.update(before)
-            all_mechanisms.cache_clear()
+        _added.clear()
+        _added.update(before)
+        all_mechanisms.cache_clear()
 
 
-def add(given: Mapping[str, Callable[..., Any]]) -> None:
+def add(given: Mapping[str, Callable[..., object]]) -> None:
     """Register your own functions or classes as mechanisms for the life of this process.
 
     Raises
@@ -369,9 +366,8 @@ def add(given: Mapping[str, Callable[..., Any]]) -> None:
             new[name] = adopt(name, written)
         except (TypeError, ValueError) as error:
             raise OptionError(str(error)) from None
-    if new:
-        _added.update(new)
-        all_mechanisms.cache_clear()
+    _added.update(new)
+    all_mechanisms.cache_clear()
 
 
 def adopt(name: str, written: object) -> type[Mechanism]:
@@ -389,7 +385,7 @@ def adopt(name: str, written: object) -> type[Mechanism]:
     TypeError
         If it is neither, or the function does not take a problem and keyword options with defaults.
     """
-    own: dict[str, Any] = {
+    own: dict[str, object] = {
         "__doc__": inspect.getdoc(written) or name,
         "name": name,
         "origin": written,
@@ -430,10 +426,8 @@ def plugged() -> user_code.Plugins[type[Mechanism]]:
 @cache
 def _ours() -> Mapping[str, type[Mechanism]]:
     package = importlib.import_module("solvers.mechanisms")
-    names = (
-        module.name for module in pkgutil.iter_modules(package.__path__, "solvers.mechanisms.")
-    )
-    contents = chain.from_iterable(vars(importlib.import_module(n)).items() for n in names)
+    modules = pkgutil.iter_modules(package.__path__, "solvers.mechanisms.")
+    contents = chain.from_iterable(vars(importlib.import_module(m.name)).items() for m in modules)
     return {
         value.name: value
         for written, value in contents

@@ -15,7 +15,7 @@ from solvers.dual.iteration import Trace
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError, OptionError, SolveFailedError
 from solvers.noise.free_queries import FreeQueries, beside
-from solvers.noise.release import Coordinates, Release
+from solvers.noise.noise import GaussianNoise, Noise
 from solvers.privacy.budget import BudgetCurve
 from solvers.problem import GraphProblem, Problem, as_float
 from workloads import Workload, from_matrix
@@ -82,7 +82,7 @@ class Solution:
 
     Attributes
     ----------
-    noise : Release
+    noise : Noise
         The distribution of the errors: a `solvers.noise.factorisation.Factorisation` of a Gaussian
         mechanism, noise on marginals or on the factors of a product, independent noise, or the
         noise matrix of a query graph. Each kind has further attributes.
@@ -115,7 +115,7 @@ class Solution:
 
     mechanism: str
     problem: Problem | GraphProblem
-    noise: Release
+    noise: Noise
     known_lower_bound: float | None = None
     iterations: int = 0
     converged: bool = True
@@ -244,28 +244,22 @@ class Solution:
         NotApplicableError
             If the noise has no privacy cost.
         """
-        profile = self.noise.privacy_profile
-        if profile is None:
-            raise NotApplicableError(
-                f"{self.mechanism}: its noise has no privacy cost, hence no privacy profile; "
-                "record() has its accuracy at a budget"
-            )
-        return profile
+        return self._gaussian.privacy_profile
 
     @property
     def basis(self) -> Array:
         """The mechanism's own basis, shape (k, d); `covariance` describes the noise on it."""
-        return self._coordinates.basis
+        return self._gaussian.coordinates.basis
 
     @property
     def representation(self) -> Matrix:
         """W expressed in the basis: L with ``L @ basis == W``, dense or CSR, shape (m, k)."""
-        return self._coordinates.representation
+        return self._gaussian.coordinates.representation
 
     @property
     def covariance(self) -> Array:
         """Covariance of the noise on ``basis @ x``, shape (k, k)."""
-        return self._coordinates.covariance
+        return self._gaussian.coordinates.covariance
 
     @property
     def curve(self) -> BudgetCurve:
@@ -338,7 +332,7 @@ class Solution:
             If the noise is not Gaussian, or too large to be written out.
         """
         workload = candidates if isinstance(candidates, Workload) else from_matrix(candidates)
-        return beside(self.noise, self.privacy_profile, self.problem, workload)
+        return beside(self._gaussian, self.problem, workload)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, shape (n, m); for experiments, never for a release.
@@ -350,13 +344,13 @@ class Solution:
         """
         return self.noise.draw(n, rng)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The numbers that a sweep stores, by variable name, and the noise's ``curve``, if any.
 
         The lower bound is the mechanism's own, or NaN if it computed none: a sweep certifies every
         problem once, not every solve.
         """
-        record = dict(self.noise.record())
+        record = self.noise.record()
         if self.noise.gaussian:
             known = self.known_lower_bound
             record["lower_bound"] = float("nan") if known is None else known
@@ -371,14 +365,14 @@ class Solution:
         return {**self.noise.arrays(), **(self.trace.arrays() if self.trace else {})}
 
     @property
-    def _coordinates(self) -> Coordinates:
-        coordinates = self.noise.coordinates
-        if coordinates is None:
+    def _gaussian(self) -> GaussianNoise:
+        if not isinstance(self.noise, GaussianNoise):
             raise NotApplicableError(
-                f"{self.mechanism}: its noise is not Gaussian, so no covariance on a basis "
-                "describes it; see the attributes of its noise"
+                f"{self.mechanism}: its noise is not Gaussian, so it has no privacy cost, no "
+                "privacy profile and no covariance on a basis; record() has its accuracy at a "
+                "budget, and its noise has further attributes"
             )
-        return coordinates
+        return self.noise
 
     def __repr__(self) -> str:
         """The most important numbers, on at most eleven lines."""
@@ -399,8 +393,8 @@ class Solution:
     def _shown(self) -> list[tuple[str, float]]:
         gap = {} if self.known_lower_bound is None else {"gap": self.gap}
         record = self.record() | gap
-        numbers = ((name, record.get(name, np.nan)) for name in _SHOWN)
-        return [(name, value) for name, value in numbers if not np.isnan(value)]
+        numbers = ((name, record.get(name)) for name in _SHOWN)
+        return [(name, v) for name, v in numbers if isinstance(v, float) and not math.isnan(v)]
 
     def _circumstances(self) -> list[str]:
         ended = "converged" if self.converged else "not converged"
@@ -435,7 +429,7 @@ class AtBudget:
     variance_ratio_at_budget: float
 
     @cached_property
-    def noise(self) -> Release:
+    def noise(self) -> Noise:
         """The noise to add at this budget: the noise of ``solution``, rescaled.
 
         Gaussian noise has ``left`` L and ``right`` B, which give the answers L (B x + z) with

@@ -17,7 +17,6 @@ In both cases the privacy profile consists of the squared column norms of S, up 
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy
@@ -29,8 +28,8 @@ from solvers.dual.spectrum import Spectrum
 from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.noise import verification
 from solvers.noise.factorisation import Factorisation, identity
+from solvers.noise.noise import Noise
 from solvers.noise.noise_matrix import NoiseMatrix, check_noise, given
-from solvers.noise.release import Release
 from solvers.noise.verification import from_right_inverse
 from solvers.problem import GraphProblem, Problem
 from solvers.problem.factors import seen_cells
@@ -43,15 +42,13 @@ _WELL_CONDITIONED = 1e-10
 _SPAN_TOLERANCE = 1e-8
 
 
-def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: Any) -> Solution:
+def from_strategy(mechanism: str, problem: Problem, strategy: Matrix) -> Solution:
     """Return the solution that answers W by least squares from noisy answers to a strategy.
 
     Parameters
     ----------
     strategy : numpy.ndarray or scipy.sparse.csr_array, shape (r, d)
         S, up to scale; all answers to S get noise of equal variance.
-    **facts
-        Other attributes of `Solution`.
 
     Raises
     ------
@@ -68,7 +65,7 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
         inverse = scipy.linalg.solve_triangular(lower, np.eye(d), lower=True, check_finite=False).T
         queries = problem.workload.operator
         noise = from_right_inverse(mechanism, problem, lower.T, inverse, identity(d), queries)
-        return Solution(mechanism, problem, noise.met(mechanism, problem.targets), **facts)
+        return Solution(mechanism, problem, noise.met(mechanism, problem.targets))
     singular, rows = singular_rows(strategy)
     coordinates = _coordinates(mechanism, problem, rows)
     noise = from_right_inverse(
@@ -82,16 +79,11 @@ def from_strategy(mechanism: str, problem: Problem, strategy: Matrix, **facts: A
     noise = noise.met(mechanism, problem.targets)
     root = np.diag(np.diag(noise.own.root))  # the rows are orthonormal
     noise = replace(noise, own=replace(noise.own, root=root))
-    return Solution(mechanism, problem, noise, **facts)
+    return Solution(mechanism, problem, noise)
 
 
 def from_root(
-    mechanism: str,
-    problem: Problem,
-    basis: Array,
-    queries: Matrix | QueryOperator,
-    root: Array,
-    **facts: Any,
+    mechanism: str, problem: Problem, basis: Array, queries: Matrix | QueryOperator, root: Array
 ) -> Solution:
     """Return the solution whose noise on a basis has a covariance with this square root.
 
@@ -101,8 +93,6 @@ def from_root(
         W expressed in the basis: ``queries @ basis`` is W.
     root : numpy.ndarray, shape (k, k)
         An invertible matrix: ``root @ root.T`` is the covariance, up to a positive factor.
-    **facts
-        Other attributes of `Solution`.
 
     Raises
     ------
@@ -111,7 +101,7 @@ def from_root(
     """
     left = queries if isinstance(queries, QueryOperator) else Explicit(queries)
     noise = verification.noise_from_root(mechanism, problem, basis, left, root)
-    return Solution(mechanism, problem, noise.met(mechanism, problem.targets), **facts)
+    return Solution(mechanism, problem, noise.met(mechanism, problem.targets))
 
 
 def from_covariance(
@@ -120,7 +110,6 @@ def from_covariance(
     basis: Array,
     queries: Matrix | QueryOperator,
     covariance: Array,
-    **facts: Any,
 ) -> Solution:
     """Return the solution whose noise on a basis has this covariance.
 
@@ -129,8 +118,6 @@ def from_covariance(
     covariance : numpy.ndarray, shape (k, k)
         Covariance of the noise on ``basis @ x``, up to a positive factor; symmetric positive
         definite.
-    **facts
-        Other attributes of `Solution`.
 
     Raises
     ------
@@ -144,7 +131,7 @@ def from_covariance(
         raise SolveFailedError(
             f"{mechanism}: the covariance is not positive definite in double precision ({error})"
         ) from error
-    return from_root(mechanism, problem, basis, queries, root, **facts)
+    return from_root(mechanism, problem, basis, queries, root)
 
 
 def _coordinates(mechanism: str, problem: Problem, basis: Array) -> Array:
@@ -167,13 +154,12 @@ def _coordinates(mechanism: str, problem: Problem, basis: Array) -> Array:
 def from_noise(
     mechanism: str,
     problem: Problem,
-    noise: Release,
+    noise: Noise,
     result: Optimum[AnyPoint],
     value: float,
     tol: float,
     weights: Weights,
-    notes: Mapping[str, Any] | None = None,
-    **facts: Any,
+    notes: Mapping[str, object],
 ) -> Solution:
     """Return the solution with this noise, which was derived from the result of a dual solve.
 
@@ -185,8 +171,8 @@ def from_noise(
         The largest relative gap of the objective at which the solve is regarded as converged.
     weights : Weights
         The dual weights of the solution: those of ``result.proof``.
-    notes : Mapping, optional
-        Further notes; the numbers of factorisations and of products are always noted.
+    notes : Mapping
+        Further notes, besides the numbers of factorisations and of products.
 
     Raises
     ------
@@ -207,12 +193,7 @@ def from_noise(
         timed_out=result.timed_out,
         weights=weights,
         trace=result.trace,
-        notes={
-            "factorisations": result.factorisations,
-            "products": result.products,
-            **(notes or {}),
-        },
-        **facts,
+        notes={"factorisations": result.factorisations, "products": result.products, **notes},
     )
 
 
@@ -256,12 +237,7 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectru
 
 
 def from_noise_matrix(
-    mechanism: str,
-    problem: GraphProblem,
-    epsilon: float,
-    prior: ArrayLike,
-    noise: Array,
-    **facts: Any,
+    mechanism: str, problem: GraphProblem, epsilon: float, prior: ArrayLike, noise: Array
 ) -> Solution:
     """Return the solution with this noise matrix, after checking the matrix.
 
@@ -280,4 +256,4 @@ def from_noise_matrix(
     _, probabilities = given(problem, epsilon, prior)
     check_noise(mechanism, noise, problem.graph, epsilon)
     checked = NoiseMatrix(problem, float(epsilon), np.asarray(probabilities), noise)
-    return Solution(mechanism, problem, checked, **facts)
+    return Solution(mechanism, problem, checked)

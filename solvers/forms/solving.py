@@ -191,7 +191,7 @@ def solve(
     Returns
     -------
     Solution
-        Its ``noise`` is the distribution of the errors; `solvers.noise.release` lists all kinds,
+        Its ``noise`` is the distribution of the errors; `solvers.noise.noise` lists all kinds,
         such as a factorisation of W, independent noise, or the noise matrix of a query graph.
 
     Raises

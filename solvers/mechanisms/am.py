@@ -16,7 +16,7 @@ option ``complete`` (default) adds these queries; without it the strategy is tha
 has repeated singular values, the eigen-queries are not unique; LAPACK's choice is used.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -69,10 +69,8 @@ class AM(Iterative):
         if self.complete:
             short = missing > _NEGLIGIBLE * norms.max()
             strategy = np.vstack([strategy, np.diag(np.sqrt(missing))[short]])
-        return from_strategy(
-            self.name,
-            problem,
-            strategy,
+        return replace(
+            from_strategy(self.name, problem, strategy),
             iterations=result.iterations,
             converged=result.converged,
             timed_out=result.timed_out,

@@ -27,7 +27,7 @@ This module differs from the paper:
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
@@ -219,12 +219,9 @@ class COA(Iterative):
         if rises:
             measures["objective_rise"] = max(rises)
             measures["gradient_rise"] = float((np.array(norms[1:]) / norms[:-1]).max())
-        return from_covariance(
-            self.name,
-            problem,
-            np.eye(problem.workload.d),
-            operator,
-            scipy.linalg.inv(point.X),
+        basis, covariance = np.eye(problem.workload.d), scipy.linalg.inv(point.X)
+        return replace(
+            from_covariance(self.name, problem, basis, operator, covariance),
             iterations=iterations,
             converged=gap <= self.tol,
             timed_out=stop is Stop.TIMED_OUT and gap > self.tol,

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanism import Mechanism, ProblemSize, Work
-from solvers.noise.release import Release
+from solvers.noise.noise import Noise
 from solvers.privacy.budget import MeasuredBudget
 from solvers.problem import Problem
 from solvers.solution import Solution
@@ -208,8 +208,8 @@ LARGEST_DOMAIN = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredError(Release):
-    """The mean squared errors of all queries for one histogram and one ε, as a `Release`.
+class MeasuredError(Noise):
+    """The mean squared errors of all queries for one histogram and one ε, as a `Noise`.
 
     The errors cannot be rescaled to another budget. `query_variances` are the errors divided by
     their largest ratio to a target. This ratio is also the curve's variance ratio at ε, so

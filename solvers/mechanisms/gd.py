@@ -136,20 +136,17 @@ class GD(Iterative):
                 and sum(problem.workload.shape) / objective.t1 < self.softmax_tol
             )
         solution = from_covariance(
-            self.name,
-            problem,
-            chosen.basis,
-            chosen.representation,
-            best.covariance,
+            self.name, problem, chosen.basis, chosen.representation, best.covariance
+        )
+        return replace(
+            solution,
+            converged=solution.squared_privacy_cost <= (1 + self.tol) * proof.lower,
             known_lower_bound=proof.lower,
             weights=Weights(proof.proof.p, proof.proof.q),
             iterations=len(costs) - 1,
             timed_out=stop is Stop.TIMED_OUT,
             notes={"basis": chosen.kind, "t": objective.t1},
             trace=traced([c * unit for c in costs], [proof.lower] * len(costs)),
-        )
-        return replace(
-            solution, converged=solution.squared_privacy_cost <= (1 + self.tol) * proof.lower
         )
 
     def work(self, size: ProblemSize) -> Work:

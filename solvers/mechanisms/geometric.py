@@ -5,7 +5,7 @@ On a query matrix of whole numbers, every query or every cell gets independent n
 number of the noisy answer is clamped to its range (POST 2013, section 6).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -152,4 +152,5 @@ class Geometric(Mechanism):
         coordinates = zip(graph.grid or (), epsilons / largest, strict=True)
         noise = kron(build_truncated_geometric(n, of_step) for n, of_step in coordinates)
         notes = {"epsilon_of_coordinate": epsilons.tolist()}
-        return from_noise_matrix(self.name, problem, self.epsilon, self.prior, noise, notes=notes)
+        solution = from_noise_matrix(self.name, problem, self.epsilon, self.prior, noise)
+        return replace(solution, notes=notes)

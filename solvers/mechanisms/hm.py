@@ -34,7 +34,7 @@ and g_v = u / (1 + 1ᵀu). So ``(TᵀT)⁻¹`` has one number for each cell and 
 variance of a query is a sum over the cells for each level.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
 from typing import Annotated, Literal, NamedTuple
@@ -286,7 +286,7 @@ class HM(Mechanism):
             used = choose_branching(d, self.branching)
             tree = build_regular(d, used)
         notes = {"branching": used, "rule": rule}
-        return from_strategy(self.name, problem, tree.matrix, notes=notes)
+        return replace(from_strategy(self.name, problem, tree.matrix), notes=notes)
 
     def on_products(self, orbits: ProductOrbits) -> Solution:
         """A tree over the cells of the ordered attributes, repeated for all values of the others.

@@ -287,12 +287,8 @@ class InteriorPoint(Iterative):
             if step.decrement < _CENTRED:
                 t *= _GROWTH
                 point = point.bounded(t)
-        return from_root(
-            self.name,
-            problem,
-            problem.basis,
-            problem.representation,
-            best.lower,
+        return replace(
+            from_root(self.name, problem, problem.basis, problem.representation, best.lower),
             known_lower_bound=lower * unit,
             weights=Weights(*proof),
             iterations=iterations,

@@ -12,7 +12,7 @@ answers at different distances from the output o, privacy requires
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -200,12 +200,9 @@ class LPOptimal(Mechanism):
         taken = min(losses, key=lambda name: losses[name])
         if losses.get(_OWN, np.inf) <= losses[taken] * (1 + _TIED):
             taken = _OWN
-        return from_noise_matrix(
-            self.name,
-            problem,
-            self.epsilon,
-            self.prior,
-            candidates[taken],
+        noise = candidates[taken]
+        return replace(
+            from_noise_matrix(self.name, problem, self.epsilon, self.prior, noise),
             iterations=int(result.nit or 0),
             converged=bool(losses[taken] <= least * (1 + _CONVERGED) + _ROUNDING),
             timed_out=result.status == _TIME_LIMIT_REACHED,

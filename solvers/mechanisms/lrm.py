@@ -31,7 +31,7 @@ Where the papers leave a choice open:
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -190,12 +190,9 @@ class LRM(Iterative):
         basis, queries = problem.basis, problem.representation
         if len(basis) != len(rows):  # the ranks can differ if the norms of rows span many decades
             basis, queries = rows, problem.workload.dense @ vectors.T / singular
-        return from_root(
-            self.name,
-            problem,
-            basis,
-            queries,
-            basis @ vectors.T / singular @ triangle[: len(rows)].T,
+        root = basis @ vectors.T / singular @ triangle[: len(rows)].T
+        return replace(
+            from_root(self.name, problem, basis, queries, root),
             iterations=iterations,
             converged=converged,
             timed_out=stop is Stop.TIMED_OUT,

@@ -304,15 +304,5 @@ class Optimal(Iterative):
             notes |= {"objective": value, "objective_gap": result.gap}
         slack = 1 - own.privacy_profile.mean() / own.squared_privacy_cost
         notes["profile_slack"] = max(float(slack), 0.0)
-        bound = result.lower if self._plain else None
-        return from_noise(
-            self.name,
-            problem,
-            own,
-            result,
-            value,
-            self.tol,
-            weights,
-            notes,
-            known_lower_bound=bound,
-        )
+        solution = from_noise(self.name, problem, own, result, value, self.tol, weights, notes)
+        return replace(solution, known_lower_bound=result.lower if self._plain else None)

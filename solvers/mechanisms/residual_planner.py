@@ -16,7 +16,7 @@ and Schwarz, for σ_S² ∝ 1 / (N_S sqrt(sum over T that contain S of 1 / N_T))
 variance to its target is the objective of Problem 1, which is solved to a certified gap.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import Literal
 
@@ -71,13 +71,6 @@ class ResidualPlanner(Iterative):
             return Solution(self.name, problem, minimise_total_variance(self.name, marginals))
         result = marginals.optimum(stopping)
         noise = inner_noise(self.name, marginals, result.best)
-        return from_noise(
-            self.name,
-            problem,
-            noise,
-            result,
-            noise.squared_privacy_cost,
-            self.tol,
-            marginals.weights_at(result.proof),
-            known_lower_bound=result.lower,
-        )
+        cost, weights = noise.squared_privacy_cost, marginals.weights_at(result.proof)
+        solution = from_noise(self.name, problem, noise, result, cost, self.tol, weights, {})
+        return replace(solution, known_lower_bound=result.lower)

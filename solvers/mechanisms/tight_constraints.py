@@ -14,7 +14,7 @@ the output.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -211,6 +211,6 @@ class TightConstraints(Mechanism):
             if self.find_least_epsilon
             else {}
         )
-        return from_noise_matrix(
-            self.name, problem, self.epsilon, self.prior, phi * diagonal, measures=least
-        )
+        noise = phi * diagonal
+        solution = from_noise_matrix(self.name, problem, self.epsilon, self.prior, noise)
+        return replace(solution, measures=least)

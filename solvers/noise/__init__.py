@@ -1,5 +1,5 @@
 """Noise: factorisations W = L B, products of them, independent noise and noise matrices.
 
 Input: a problem, with a covariance root, noise parameters or a noise matrix. Output: a
-`release.Release`, whose numbers have been checked.
+`noise.Noise`, whose numbers have been checked.
 """

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -129,6 +128,6 @@ class CosineSquared:
         """Absolute value of the tilt after the interval is rescaled to [-1, 1]."""
         return abs(self.tilt) * self.width / 2
 
-    def _unscaled(self, away: Any) -> Any:
+    def _unscaled(self, away: Array) -> Array:
         """A multiple of the density at ``away`` half widths from the end that it tilts towards."""
         return np.exp(-self._steepness * away) * np.square(np.sin(np.pi * away / 2))

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from solvers.errors import SolveFailedError
-from solvers.noise.release import GaussianRelease
+from solvers.noise.noise import GaussianNoise
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from workloads.operators import Array, Composed, Explicit, Matrix, QueryOperator, Scaled, dense
 from workloads.operators.blas import product
@@ -26,7 +26,7 @@ _SMALL = 64
 
 @dataclass(frozen=True, eq=False)
 class InBasis:
-    """Gaussian noise on the queries of a basis: a `solvers.noise.release.Coordinates`.
+    """Gaussian noise on the queries of a basis: a `solvers.noise.noise.Coordinates`.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class InBasis:
 
 
 @dataclass(frozen=True, eq=False)
-class Factorisation(GaussianRelease):
+class Factorisation(GaussianNoise):
     """The noise of a factorisation W = L B, with independent standard normal noise on Bx.
 
     Attributes

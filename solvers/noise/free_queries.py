@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 
 from solvers.errors import NotApplicableError
-from solvers.noise.release import GaussianRelease, Release
+from solvers.noise.noise import GaussianNoise
 from solvers.problem import GraphProblem, Problem
 from workloads import Workload, WorkloadError
 from workloads.operators import Array, dense
@@ -88,18 +88,12 @@ class FreeQueries:
         return np.asarray(self.fresh * float((used[seen] / self.room[seen]).max(initial=0.0)))
 
 
-def beside(
-    noise: Release, profile: Array, problem: Problem | GraphProblem, further: Workload
-) -> FreeQueries:
+def beside(noise: GaussianNoise, problem: Problem | GraphProblem, further: Workload) -> FreeQueries:
     """Return the variances of further queries at no privacy cost, for `Solution.free_queries`.
 
     Under replace-one, each pair of neighbouring cells has its own room. A query that is constant
     over the cells between which a record moves has a public answer, so its variance is 0.
     """
-    if not isinstance(noise, GaussianRelease):
-        raise NotApplicableError(
-            f"free queries need Gaussian noise; this is {type(noise).__name__}"
-        )
     strategy = dense(noise.right)
     d = strategy.shape[1]
     if further.d != d:
@@ -107,7 +101,7 @@ def beside(
             f"free queries over {further.d} cells; the workload has {d}: give one column "
             "for each of its cells"
         )
-    queries, profile = further.dense, np.broadcast_to(profile, (d,))
+    queries, profile = further.dense, np.broadcast_to(noise.privacy_profile, (d,))
     empty = np.flatnonzero(~np.any(queries, axis=1))
     if empty.size:
         raise WorkloadError(

@@ -8,15 +8,15 @@ budget follows from its `solvers.privacy.budget.BudgetCurve`.
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy
 
 from solvers.noise.cosine_squared import CosineSquared
-from solvers.noise.release import Release
+from solvers.noise.noise import Noise
 from solvers.privacy.budget import BudgetCurve, LossBudget, PureBudget
-from solvers.privacy.distributions import Geometric, Laplace, Noise
+from solvers.privacy.distributions import Distribution, Geometric, Laplace
 from solvers.privacy.privacy_loss import Moves, moves, one_column
 from solvers.problem import Problem
 from workloads.operators import Array, Explicit, Matrix
@@ -33,26 +33,26 @@ class AtEpsilon:
         The privacy cost ε if the number moves by one step between neighbours.
     """
 
-    noise: Noise
+    distribution: Distribution
     epsilon: float
 
     @property
     def variance(self) -> float:
         """Variance of the noise on one number."""
-        return float(self.noise.variance(self.epsilon))
+        return float(self.distribution.variance(self.epsilon))
 
     @property
     def moments(self) -> tuple[float, float, float]:
         """Standardised third, fourth and sixth moments of the noise on one number."""
-        return self.noise.moments(self.epsilon)
+        return self.distribution.moments(self.epsilon)
 
     def sample(self, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """Draw an array of noise."""
-        return self.noise.sample(self.epsilon, shape, rng)
+        return self.distribution.sample(self.epsilon, shape, rng)
 
 
 @dataclass(frozen=True, eq=False)
-class IndependentNoise(Release):
+class IndependentNoise(Noise):
     """The noise L z of the answers ``W x + L z``, with independent entries of z.
 
     Attributes
@@ -101,7 +101,7 @@ class IndependentNoise(Release):
             arrays["density"] = self.source.density(places)
         return arrays
 
-    def at_budget(self, epsilon: float, delta: float) -> Release:
+    def at_budget(self, epsilon: float, delta: float) -> Noise:
         """Return the noise of the same distribution that is (ε, δ)-private.
 
         Raises
@@ -122,20 +122,24 @@ class IndependentNoise(Release):
         numbers = self.source.sample((n, self.decoder.shape[1]), rng)
         return np.asarray((self.decoder @ numbers.T).T)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """Total variance, ``pure_epsilon`` if it is finite, and the fields of the ``curve``."""
         pure = {"pure_epsilon": self.epsilon} if np.isfinite(self.epsilon) else {}
         return super().record() | pure
 
 
 def calibrated(
-    problem: Problem, noise: Noise, sensitivity: float, decoder: Matrix, moves: Moves | None
+    problem: Problem,
+    distribution: Distribution,
+    sensitivity: float,
+    decoder: Matrix,
+    moves: Moves | None,
 ) -> IndependentNoise:
     """Return independent ε-private noise L z at the least ε that meets all targets.
 
     Parameters
     ----------
-    noise : Noise
+    distribution : Distribution
         The distribution of every entry of z.
     sensitivity : float
         The mechanism's ε divided by the ε of one step.
@@ -145,9 +149,9 @@ def calibrated(
         How far neighbours move the numbers that get noise; None to use plain composition.
     """
     squares = Explicit(decoder).squared_row_norms()
-    pure = PureBudget(noise, sensitivity, factor=float(np.max(squares / problem.targets)))
+    pure = PureBudget(distribution, sensitivity, factor=float(np.max(squares / problem.targets)))
     curve = pure if moves is None else LossBudget(pure, moves)
-    return IndependentNoise(decoder, AtEpsilon(noise, pure.epsilon / sensitivity), curve)
+    return IndependentNoise(decoder, AtEpsilon(distribution, pure.epsilon / sensitivity), curve)
 
 
 _LARGEST_ENTRIES = 2**26

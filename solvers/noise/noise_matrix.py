@@ -8,14 +8,13 @@ numbered as in the POST 2013 paper (ElSalamouny et al.).
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
 from solvers.errors import NotApplicableError, OptionError, SolveFailedError
-from solvers.noise.release import Release
+from solvers.noise.noise import Noise
 from solvers.privacy.budget import BudgetCurve
 from solvers.problem import GraphProblem
 from workloads import QueryGraph, WorkloadError, priors
@@ -127,8 +126,8 @@ def utility_bound(phi: Array, prior: Array) -> Bound:
 
 
 @dataclass(frozen=True, eq=False)
-class NoiseMatrix(Release):
-    """An ε-differentially private mechanism on a query graph: a `solvers.noise.release.Release`.
+class NoiseMatrix(Noise):
+    """An ε-differentially private mechanism on a query graph: a `solvers.noise.noise.Noise`.
 
     Attributes
     ----------
@@ -265,7 +264,7 @@ class NoiseMatrix(Release):
         drawn: Array = errors[each, np.minimum(outputs, answers - 1)].reshape(n, -1)
         return drawn
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The measures of the noise matrix, by the names under which a sweep stores them."""
         return {
             "utility": self.utility,

@@ -21,14 +21,14 @@ import scipy
 
 from solvers.errors import NotApplicableError
 from solvers.noise.factorisation import Factorisation
-from solvers.noise.release import LARGEST_EXPANDED, GaussianRelease, refuse_unlisted
+from solvers.noise.noise import LARGEST_EXPANDED, GaussianNoise, refuse_unlisted
 from workloads.operators import LARGEST_MATRIX_BYTES, Array, Kronecker, Matrix
 from workloads.operators.protocol import kron
 from workloads.workload import LARGEST_LISTED
 
 
 @dataclass(frozen=True, eq=False)
-class ProductNoise(GaussianRelease):
+class ProductNoise(GaussianNoise):
     """The noise of a product of mechanisms, one for each factor of the workload.
 
     Attributes

@@ -9,13 +9,13 @@ query j.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from solvers.privacy import gaussian
-from solvers.privacy.distributions import Noise
+from solvers.privacy.distributions import Distribution
 from solvers.privacy.privacy_loss import Bracket, Moves
 from workloads.operators import Array
 
@@ -52,7 +52,7 @@ class PureBudget:
 
     Attributes
     ----------
-    noise : Noise
+    noise : Distribution
         The noise on one number, as a function of the ε of one step.
     sensitivity : float
         The mechanism's ε divided by the ε of one step.
@@ -60,7 +60,7 @@ class PureBudget:
         max_j var_j/c_j if the noise on one number has variance 1.
     """
 
-    noise: Noise
+    noise: Distribution
     sensitivity: float
     factor: float
     kind: Literal["pure"] = "pure"
@@ -180,10 +180,10 @@ class MeasuredBudget:
 
 
 BudgetCurve = GaussianBudget | PureBudget | LossBudget | NoBudget | MeasuredBudget
-"""Any budget curve: it gives a mechanism's largest variance ratio max_j var_j/c_j at (ε, δ)."""
+"""A budget curve: it gives a mechanism's largest variance ratio max_j var_j/c_j at (ε, δ)."""
 
 
-def from_record(curve: Mapping[str, Any]) -> BudgetCurve:
+def from_record(curve: Mapping[str, object]) -> BudgetCurve:
     """Restore a budget curve from its fields.
 
     Parameters

@@ -196,7 +196,7 @@ class TruncatedGeometric:
         return _squared_up(eps, answer) + _squared_up(eps, self.n - answer)
 
 
-Noise = Geometric | Laplace | TruncatedGeometric
+Distribution = Geometric | Laplace | TruncatedGeometric
 """Distributions of noise on one number; their parameter is the ε of one step."""
 
 

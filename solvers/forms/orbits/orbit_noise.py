@@ -24,7 +24,7 @@ from solvers.errors import NotApplicableError
 from solvers.forms.orbits.orbits import AnyOrbits, NoiseOnPart, Orbits, PartNoise
 from solvers.forms.orbits.products import Component, Group, Layout, Span
 from solvers.noise.factorisation import scale_of
-from solvers.noise.release import LARGEST_EXPANDED, Coordinates, GaussianRelease, refuse_unlisted
+from solvers.noise.noise import LARGEST_EXPANDED, Coordinates, GaussianNoise, refuse_unlisted
 from workloads.operators import Array, Matrix, dense, readable
 
 
@@ -91,7 +91,7 @@ def _add_spread(
 
 
 @dataclass(frozen=True, eq=False)
-class OrbitsNoise(GaussianRelease):
+class OrbitsNoise(GaussianNoise):
     """A Gaussian mechanism that stays the same if values of the same class are exchanged.
 
     Attributes
@@ -231,7 +231,7 @@ class OrbitsNoise(GaussianRelease):
 
 @dataclass(frozen=True, eq=False)
 class Expanded:
-    """The `solvers.noise.release.Coordinates` of a mechanism, as arrays."""
+    """The `solvers.noise.noise.Coordinates` of a mechanism, as arrays."""
 
     basis: Array
     representation: Matrix

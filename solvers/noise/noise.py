@@ -1,8 +1,8 @@
 """The interface of every kind of noise.
 
-A solution has one `Release`. The kinds are: a Gaussian mechanism as a factorisation
-(`solvers.noise.factorisation`), noise on each part of a problem on orbits
-(`solvers.forms.orbits.orbit_noise`), a Kronecker product of factorisations
+A solution has one `Noise`: the errors of all its answers together, as random numbers. The kinds
+are: a Gaussian mechanism as a factorisation (`solvers.noise.factorisation`), noise on each part of
+a problem on orbits (`solvers.forms.orbits.orbit_noise`), a Kronecker product of factorisations
 (`solvers.noise.product`), independent noise that need not be Gaussian
 (`solvers.noise.independent`), errors measured on data (`solvers.mechanisms.dawa`), and a noise
 matrix on a query graph (`solvers.noise.noise_matrix`).
@@ -11,7 +11,7 @@ matrix on a query graph (`solvers.noise.noise_matrix`).
 import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 import scipy
@@ -45,10 +45,10 @@ class Coordinates(Protocol):
         """Covariance of the noise on Bx, shape (k, k)."""
 
 
-class Release(ABC):
+class Noise(ABC):
     """The noise of a mechanism, scaled to just meet the targets if it can be scaled.
 
-    The defaults are for noise that is not Gaussian: no privacy cost, profile or coordinates.
+    The defaults are for noise that is not Gaussian and cannot be rescaled.
     """
 
     gaussian: bool = False
@@ -69,16 +69,6 @@ class Release(ABC):
         """Sum of the query variances; NaN if the sum has no meaning, as on a query graph."""
         return float(self.query_variances.sum())
 
-    @property
-    def privacy_profile(self) -> Array | None:
-        """Squared personal privacy cost of every domain cell, shape (d,); None if not Gaussian."""
-        return None
-
-    @property
-    def coordinates(self) -> Coordinates | None:
-        """The noise as correlated Gaussian noise on a basis of queries; None if not Gaussian."""
-        return None
-
     if TYPE_CHECKING:  # at run time, dataclasses would use the property as a default
 
         @property
@@ -93,7 +83,7 @@ class Release(ABC):
         """
         return float("nan"), float("nan")
 
-    def at_budget(self, epsilon: float, delta: float) -> "Release":
+    def at_budget(self, epsilon: float, delta: float) -> "Noise":
         """Return the noise of the same kind that is (ε, δ)-private: it meets rescaled targets.
 
         Raises
@@ -109,7 +99,7 @@ class Release(ABC):
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, shape (n, m)."""
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The numbers that a sweep stores, by variable name, and the fields of the ``curve``."""
         return {"total_variance": self.total_variance, "curve": asdict(self.curve)}
 
@@ -118,8 +108,8 @@ class Release(ABC):
         return {"query_variances": self.query_variances}
 
 
-class GaussianRelease(Release):
-    """A release with normal errors; cost, variances and profile determine most results."""
+class GaussianNoise(Noise):
+    """Noise with normal errors; cost, variances and profile determine most results."""
 
     gaussian = True
 
@@ -127,6 +117,11 @@ class GaussianRelease(Release):
     def moments(self) -> tuple[Array | float, Array | float]:
         """Standardised fourth and sixth moments of the normal distribution: 3 and 15."""
         return 3.0, 15.0
+
+    @property
+    @abstractmethod
+    def privacy_profile(self) -> Array:
+        """Squared personal privacy cost of every domain cell, shape (d,)."""
 
     @property
     @abstractmethod
@@ -176,7 +171,7 @@ class GaussianRelease(Release):
         """The budget curve, which follows from the privacy cost alone."""
         return GaussianBudget(self.squared_privacy_cost)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The squared privacy cost, total variance and Fisher information, by variable name."""
         return {
             "squared_privacy_cost": self.squared_privacy_cost,
@@ -186,10 +181,8 @@ class GaussianRelease(Release):
 
     def arrays(self) -> dict[str, Array]:
         """The query variances, the privacy profile and, if it `fits`, the covariance."""
-        profile, coordinates = self.privacy_profile, self.coordinates if self.fits else None
-        assert profile is not None
-        arrays = {"query_variances": self.query_variances, "privacy_profile": profile}
-        return arrays | ({} if coordinates is None else {"covariance": coordinates.covariance})
+        written_out = {"covariance": self.coordinates.covariance} if self.fits else {}
+        return super().arrays() | {"privacy_profile": self.privacy_profile} | written_out
 
 
 def _root(coordinates: Coordinates) -> Array:
