@@ -15,6 +15,8 @@ from benchmarks.chaos.house import Driver, House
 from benchmarks.chaos.worker import MINES, PAUSE, SLOW
 from sweep.state.stored import of_store, troubled, unfinished
 from sweep.store.journal import DAMAGED, SUFFIX, Journal
+from sweep.store.ledger import MAX_WORKER_DEATHS
+from sweep.store.paths import location
 from sweep.store.records import FINAL, Status
 
 CELLS_PER_REPLICATE = 20
@@ -179,7 +181,7 @@ class Chaos:
         ledger = Journal(self._journal.folder).refresh()  # without the segments set aside since
         cells = of_store(self.store).cells
         remaining = unfinished(cells, ledger)
-        alone = ledger.deadly(ledger.rows(remaining.ids)).all()
+        alone = (ledger.deaths(ledger.rows(remaining.ids)) >= MAX_WORKER_DEATHS).all()
         return bool(alone and (len(troubled(cells, ledger)) or ledger.bound_errors))
 
     def _progress(self) -> int:
@@ -187,7 +189,7 @@ class Chaos:
         if not (self.store / "journal").is_dir() or not (self.store / "cells.json").exists():
             return 0
         if self._journal is None:
-            self._journal = Journal(self.store / "journal")
+            self._journal = Journal(location(self.store / "journal"))
         ledger = self._journal.refresh()
         return sum(one.status in FINAL for one in ledger.records(ledger.current))
 
@@ -242,7 +244,7 @@ class Chaos:
         for other in self.havoc.seconds:
             self._judge_end(other)
         cells = of_store(self.store).cells
-        ledger = Journal(journal).refresh()
+        ledger = Journal(location(journal)).refresh()
         missing = int((ledger.statuses(ledger.rows(cells.ids)) != Status.OK).sum())
         if missing:
             figures.findings.append(f"{missing} cells have no sound result")

@@ -26,6 +26,7 @@ from sweep.state.stored import (
 from sweep.store import code, environment
 from sweep.store.folder import Store, WorkerStore, create
 from sweep.store.keys import texts
+from sweep.store.ledger import MAX_WORKER_DEATHS
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -112,7 +113,7 @@ def run(
             if records := solves.reuse_records(todo, ledger):
                 session.write(f"{session.run}-reused", records)
                 todo = unfinished(todo, ledger)
-            deadly = ledger.deadly(ledger.rows(todo.ids))
+            deadly = ledger.deaths(ledger.rows(todo.ids)) >= MAX_WORKER_DEATHS
             work = session.begin(todo.take(~deadly), len(records), int(deadly.sum()))
             solve(session, work, client, spec, mechanisms or {})
     return stored.store
@@ -207,12 +208,13 @@ def _check_given(experiment: Experiment, mechanisms: Mapping[str, Callable[..., 
                 f"mechanisms: {name!r} is not a mechanism of experiment {experiment.name!r}, which "
                 f"has {', '.join(sorted(named))}; add it to a block: mechanism: [..., {name}]"
             )
-        for variable in code.uncomparable(function):
-            raise ExperimentError(
-                f"mechanisms: {name!r} uses the variable {variable!r}, whose value cannot be "
-                "compared with that of a later run, so a change of it would go unnoticed; make it "
-                "an option of the function (with a default, after a *), or create it inside"
-            )
+        for variable, hashed in code.hash_captured(function).items():
+            if hashed is None:
+                raise ExperimentError(
+                    f"mechanisms: {name!r} uses the variable {variable!r}, whose value cannot be "
+                    "compared with that of a later run, so a change of it would go unnoticed; make "
+                    "it an option of the function (with a default, after a *), or create it inside"
+                )
 
 
 def _list_modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]]) -> set[str]:
@@ -270,7 +272,7 @@ def solve(
     worker_store = WorkerStore(
         replace(store, path=store.path.resolve()),
         session.stored.experiment.keep,
-        versions="" if spec.allow_mixed else environment.versions(),
+        versions="" if spec.allow_mixed else environment.list_versions(),
         mechanisms=tuple(mechanisms.items()),
     )
     session.meter.report()

@@ -87,7 +87,7 @@ class Session:
             self.emit(
                 events.Warned(f"journal segment {name!r} is gone; its cells are solved again")
             )
-        self.run = _name_run(self.journal.names, self.stored.store.identity)
+        self.run = _name_run(self.journal.names, self.stored.store.about.identity)
         self._published = self.stored.store.dataset.state
         self.remove_forgotten_arrays()
 

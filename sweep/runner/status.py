@@ -148,7 +148,7 @@ def status(store: str | Path | Location) -> StoreStatus:
     places = _locate([record.cell for record in records], grids)
     return StoreStatus(
         store=opened.path,
-        experiment=opened.experiment,
+        experiment=opened.about.experiment,
         statuses=counted(cells, ledger),
         groups={grid.group: counted(grid.cells.ids, ledger) for grid in grids},
         running=opened.user,

@@ -66,10 +66,10 @@ class StoredExperiment:
         if (recorded.rows(self.cells.ids) == 0).all():
             raise StoreError(
                 f"store {str(self.store.path)!r} holds {gone} cells of experiment "
-                f"{self.store.experiment!r}, none of which experiment {self.experiment.name!r} has "
-                f"(it has {len(self.cells)}): it is another experiment, a file that it names has "
-                "changed, or a value that all cells depend on (simulate counts too); give another "
-                "--store"
+                f"{self.store.about.experiment!r}, none of which experiment "
+                f"{self.experiment.name!r} has (it has {len(self.cells)}): it is another "
+                "experiment, a file that it names has changed, or a value that all cells depend on "
+                "(simulate counts too); give another --store"
             )
 
 
@@ -147,7 +147,7 @@ def of_store(store: str | Path | Location) -> StoredExperiment:
     opened = open_(store)
     text = opened.text
     try:
-        experiment = parse_experiment(text, f"{opened.experiment}.yaml")
+        experiment = parse_experiment(text, f"{opened.about.experiment}.yaml")
     except ExperimentError as error:
         raise StoreError(
             f"{str(opened.path / 'experiment.yaml')!r} is damaged ({error}); restore the file"

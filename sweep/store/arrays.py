@@ -48,7 +48,7 @@ _SUFFIX = ".npz"
 def names(store: Location) -> list[str]:
     """Return the keys of the solves whose arrays are in a store."""
     try:
-        files = (location(store) / "arrays").names()
+        files = (store / "arrays").names()
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX)]
@@ -56,7 +56,7 @@ def names(store: Location) -> list[str]:
 
 def file(store: Location, solve: str) -> Location:
     """Return the path of the file with the arrays of a solve."""
-    return location(store) / "arrays" / f"{solve}{_SUFFIX}"
+    return store / "arrays" / f"{solve}{_SUFFIX}"
 
 
 def write(

@@ -6,24 +6,18 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-_OF_NUMBERS = ("numpy", "scipy")
-_OF_TRANSPORT = ("dask", "distributed")
-_OF_DATASETS = ("fitness-sweep", *_OF_NUMBERS, *_OF_TRANSPORT, "xarray", "zarr")
+NUMERIC = ("numpy", "scipy")
+"""The packages on which a solve's numbers depend."""
+_NEEDED = (*NUMERIC, "dask", "distributed")
+_OF_DATASETS = ("fitness-sweep", *_NEEDED, "xarray", "zarr")
 
 
 @cache
-def versions() -> str:
-    """The versions of Python, numpy, scipy, dask and distributed, as one text."""
-    return _list_versions(*_OF_NUMBERS, *_OF_TRANSPORT)
+def list_versions(packages: tuple[str, ...] = _NEEDED) -> str:
+    """Return the versions of Python and of packages, by default all that workers need, as a text.
 
-
-@cache
-def versions_of_numbers() -> str:
-    """The versions of Python, numpy and scipy, as one text; every record contains this text."""
-    return _list_versions(*_OF_NUMBERS)
-
-
-def _list_versions(*packages: str) -> str:
+    Every record contains this text for the packages `NUMERIC`.
+    """
     listed = (f"{package} {version_of(package)}" for package in packages)
     return ", ".join([f"python {platform.python_version()}", *listed])
 

@@ -13,16 +13,15 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sweep.errors import DatasetError, StoreError
 from sweep.store import lease
 from sweep.store.code import project
-from sweep.store.environment import versions as of_libraries
+from sweep.store.environment import list_versions
 from sweep.store.journal import write_segment
 from sweep.store.keys import KEY, Keys, texts
 from sweep.store.lease import Check
@@ -147,16 +146,24 @@ class DatasetFolder:
 
 @dataclass(frozen=True)
 class About:
-    """The content of ``store.json``, the file that makes a folder a store."""
+    """The content of ``store.json``, the file that makes a folder a store.
+
+    Attributes
+    ----------
+    format : int
+        The version of the store's layout.
+    identity : str
+        A random text that distinguishes the store from all others.
+    experiment : str
+        The name of the experiment that was last run in the store.
+    created : str
+        When the store was created, UTC.
+    """
 
     format: int
     identity: str
     experiment: str
     created: str = ""
-
-    def content(self) -> bytes:
-        """Return the content of the file."""
-        return json.dumps(vars(self), indent=1).encode()
 
 
 @dataclass(frozen=True)
@@ -167,15 +174,12 @@ class Store:
     ----------
     path : Path or ObjectPath
         The store's folder.
-    identity : str
-        A random text that distinguishes this store from all others.
-    experiment : str
-        The name of the experiment that was last run in the store.
+    about : About
+        The content of its file ``store.json``.
     """
 
     path: Location
-    identity: str
-    experiment: str
+    about: About
 
     @property
     def journal(self) -> Location:
@@ -215,9 +219,9 @@ class Store:
         before, file = self.cells, self.path / _CELLS
         same = np.array_equal(cells, before)
         with store_errors(self.path):
-            if experiment != self.experiment:
-                about = replace(_about(self.path), experiment=experiment)
-                (self.path / _ABOUT).write_bytes(about.content())
+            if experiment != self.about.experiment:
+                about = {**vars(self.about), "experiment": experiment}
+                (self.path / _ABOUT).write_bytes(json.dumps(about, indent=1).encode())
             # first the cells of both texts, then the new text, then its other cells
             if not same and len(common := np.intersect1d(cells, before)) < len(before):
                 file.write_bytes(json.dumps(texts(common)).encode())
@@ -291,9 +295,9 @@ def create(place: str | Path | Location, experiment: str) -> Store:
             folder.make_folder()
         if _ABOUT not in names:
             created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            description = About(_FORMAT, uuid.uuid4().hex, experiment, created)
+            about = vars(About(_FORMAT, uuid.uuid4().hex, experiment, created))
             with suppress(FileExistsError):  # another run has just created it
-                (path / _ABOUT).create(description.content())
+                (path / _ABOUT).create(json.dumps(about, indent=1).encode())
     return open_(path)
 
 
@@ -328,12 +332,6 @@ def open_(place: str | Path | Location) -> Store:
         version of this project.
     """
     path = location(place)
-    about = _about(path)
-    return Store(path, about.identity, about.experiment)
-
-
-def _about(path: Location) -> About:
-    """Read the description of the store in a folder; raises StoreError like `open_`."""
     try:
         about = parsed((path / _ABOUT).read_bytes(), About)
     except (FileNotFoundError, NotADirectoryError):
@@ -350,7 +348,7 @@ def _about(path: Location) -> About:
             f"store {str(path)!r} has format {about.format}, but this version reads format "
             f"{_FORMAT}; use the version that made it, or give another --store"
         )
-    return about
+    return Store(path, about)
 
 
 @dataclass(frozen=True)
@@ -379,14 +377,14 @@ class WorkerStore:
     keep: tuple[str, ...] = ()
     interval: float = 1.0
     code: str = field(default_factory=project)
-    versions: str = field(default_factory=of_libraries)
-    mechanisms: tuple[tuple[str, Callable[..., Any]], ...] = ()
+    versions: str = field(default_factory=list_versions)
+    mechanisms: tuple[tuple[str, Callable[..., object]], ...] = ()
 
     @property
     def reachable(self) -> bool:
         """Whether this machine finds a store with the same identity at the store's path."""
         try:
-            return open_(self.store.path).identity == self.store.identity
+            return open_(self.store.path).about.identity == self.store.about.identity
         except StoreError:
             return False
 

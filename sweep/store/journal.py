@@ -25,7 +25,7 @@ import numpy as np
 from sweep.errors import DamagedSegmentError
 from sweep.store import code
 from sweep.store.ledger import Ledger
-from sweep.store.paths import Location, location, unreadable
+from sweep.store.paths import Location, unreadable
 from sweep.store.records import (
     BoundRecord,
     ForgottenRecord,
@@ -69,7 +69,7 @@ class Journal:
     """
 
     def __init__(self, folder: Location) -> None:
-        self.folder = location(folder)
+        self.folder = folder
         self.ledger = Ledger()
         self.damaged: dict[str, str] = {}
         self.names: set[str] = set()
@@ -287,7 +287,7 @@ def write_segment(folder: Location, name: str, records: Iterable[Record]) -> Loc
     OSError
         If the segment cannot be written.
     """
-    final, checksum = location(folder) / (name + SUFFIX), 0
+    final, checksum = folder / (name + SUFFIX), 0
     with final.writing() as stream:
         stream.write(_head(checksum))  # replaced at the end, when the checksum is known
         for record in records:
@@ -332,7 +332,7 @@ def read_segment(path: Location) -> Iterator[Record]:
         If the segment cannot be read.
     """
     try:
-        with location(path).reading() as stream:
+        with path.reading() as stream:
             first, checksum = stream.readline(), 0
             head = json.loads(first)
             while piece := stream.read(_PIECE_BYTES):

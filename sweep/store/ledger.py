@@ -6,12 +6,9 @@ it would take thousands.
 
 import json
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
-from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +26,6 @@ _FLOATS = ("started", "runtime_s", "cpu_s", "peak_memory_bytes")
 _CONTENTS = ("notes", "curve")
 _TEXTS = ("problem", "host", "error", "traceback", "code", "versions", *_CONTENTS)
 _FIELDS = (*_KEYS, *_COUNTS, *_FLOATS, *_TEXTS)
-_fields = attrgetter(*_FIELDS)
 _REPORTED = "reported "
 """Prefix of the names of the columns that contain numbers reported by solutions."""
 _FACTS = ("_texts", "bounds", "bound_codes", "bound_errors")
@@ -56,8 +52,8 @@ class _Derived(NamedTuple):
         The status of every row; ``FAILED`` if its answer is refuted.
     attempts : numpy.ndarray
         At every current row, the number of the cell's last attempt, ignoring lost attempts.
-    deaths : Counter of int
-        By current row, the number of workers that died while solving the row's cell.
+    deaths : numpy.ndarray
+        At every current row, the number of workers that died while solving the row's cell.
     refuted : dict of int to str
         The error message of every refuted answer, by row.
     """
@@ -66,7 +62,7 @@ class _Derived(NamedTuple):
     row: Rows
     statuses: NDArray[np.int8]
     attempts: Column
-    deaths: Counter[int]
+    deaths: Column
     refuted: dict[int, str]
 
 
@@ -133,8 +129,7 @@ class Ledger:
         fresh, self._fresh = self._fresh, []
         if not fresh:
             return
-        columns = zip(*map(_fields, fresh), strict=True)
-        fields: dict[str, Sequence[Any]] = dict(zip(_FIELDS, columns, strict=True))
+        fields = {name: [getattr(record, name) for record in fresh] for name in _FIELDS}
         block = {name: np.array(fields[name], KEY) for name in _KEYS}
         for name in _CONTENTS:
             fields[name] = [json.dumps(content) if content else "" for content in fields[name]]
@@ -185,14 +180,13 @@ class Ledger:
         good = alive & (statuses == Status.OK)
         row[last[good]] = rows[good]
         # 5. attempts and deaths are those of all rows alive, stored at the current row
-        attempts, deaths = np.zeros_like(attempt), Counter[int]()
+        attempts, deaths = np.zeros(len(cells), np.int16), np.zeros_like(rows)
         tried, killed = alive & (statuses != Status.LOST), alive & (columns["deaths"] > 0)
         np.maximum.at(attempts, row[last[tried]], attempt[tried])
         # an attempt is identified by its start, however often it is recorded
-        deadly = rows[killed].tolist()
-        trials = {(int(row[last[trial]]), columns["started"][trial]): trial for trial in deadly}
-        for (current, _), trial in trials.items():
-            deaths[current] += int(columns["deaths"][trial])
+        trials = np.array([row[last[killed]], columns["started"][killed]])
+        (current, _), first = np.unique(trials, axis=1, return_index=True)
+        np.add.at(deaths, current.astype(np.int32), columns["deaths"][killed][first])
         return _Derived(index, row, statuses, attempts, deaths, refuted)
 
     def rows(self, cells: ArrayLike) -> Rows:
@@ -238,9 +232,7 @@ class Ledger:
         refuted, records = self._derived.refuted, list[CellRecord]()
         texts_of = {name: list(numbers) for name, numbers in self._texts.items()}
         for row in rows.tolist():
-            facts: dict[str, Any] = {
-                name: column[row].item() for name, column in self._columns.items()
-            }
+            facts = {name: column[row].item() for name, column in self._columns.items()}
             facts = {name: fact for name, fact in facts.items() if fact == fact}  # without NaN
             facts |= {name: facts[name].decode() for name in _KEYS}
             facts |= {name: texts_of[name][facts[name]] for name in _TEXTS}
@@ -251,8 +243,9 @@ class Ledger:
             facts["status"], facts["code"] = Status(facts["status"]), SolveCode(facts["code"])
             facts["notes"] = json.loads(facts["notes"] or "{}")
             facts["curve"] = json.loads(facts["curve"] or "null")
-            record = CellRecord(numbers=numbers, **facts)
-            records.append(_failed(record, refuted[row]) if row in refuted else record)
+            if row in refuted:
+                facts |= {"status": Status.FAILED, "error": refuted[row], "curve": None}
+            records.append(CellRecord(numbers={} if row in refuted else numbers, **facts))
         return records
 
     def statuses(self, rows: Rows) -> NDArray[np.int8]:
@@ -261,12 +254,11 @@ class Ledger:
 
     def attempts(self, rows: Rows) -> NDArray[np.int16]:
         """For every row, the number of the cell's last attempt that was not lost with a worker."""
-        return self._derived.attempts[rows].astype(np.int16)
+        return self._derived.attempts[rows]
 
-    def deadly(self, rows: Rows) -> NDArray[np.bool_]:
-        """Mask of the rows of lost cells that have killed at least `MAX_WORKER_DEATHS` workers."""
-        died = [row for row, times in self._derived.deaths.items() if times >= MAX_WORKER_DEATHS]
-        return np.asarray(np.isin(rows, died) & (self.statuses(rows) == Status.LOST))
+    def deaths(self, rows: Rows) -> NDArray[np.int32]:
+        """For every row, the number of workers that died while they were solving only its cell."""
+        return self._derived.deaths[rows]
 
     def numbers(self, name: str, rows: Rows) -> NDArray[np.float64]:
         """Return the time, count or reported number ``name`` in these rows; NaN if missing.
@@ -304,15 +296,9 @@ class Ledger:
         return dict(self._columns), {name: vars(self)[name] for name in _FACTS}
 
     @classmethod
-    def restored(cls, columns: Mapping[str, Column], facts: Mapping[str, Any]) -> "Ledger":
+    def restored(cls, columns: Mapping[str, Column], facts: Mapping[str, object]) -> "Ledger":
         """Return a ledger with the columns and attributes that `content` returned."""
         ledger = cls()
         ledger._columns, ledger._fresh = dict(columns), []
-        for name in _FACTS:
-            setattr(ledger, name, dict(facts[name]))
+        vars(ledger).update({name: facts[name] for name in _FACTS})
         return ledger
-
-
-def _failed(record: CellRecord, error: str) -> CellRecord:
-    """Return the record of a refuted answer: failed, with this error and without numbers."""
-    return replace(record, status=Status.FAILED, error=error, numbers={}, curve=None)

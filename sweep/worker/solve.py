@@ -146,7 +146,7 @@ def solve_and_record(
     if not solve.cells:
         line, text = facts.error, facts.traceback
         return [BoundRecord(solve.problem, error=line, traceback=text, code=solve.code)]
-    about = {"code": solve.code, "versions": environment.versions_of_numbers()}
+    about = {"code": solve.code, "versions": environment.list_versions(environment.NUMERIC)}
     records = solve.records(host=socket.gethostname(), started=started, **about, **vars(facts))
     for place, cell in enumerate(solve.cells):
         if cell.simulate and solution is not None and facts.status is not Status.LOST:

@@ -7,6 +7,7 @@ from benchmarks.chaos import judge
 from benchmarks.chaos.judge import Written
 from benchmarks.chaos.run import Chaos
 from sweep.store.journal import write_segment
+from sweep.store.paths import DiskPath
 from sweep.store.records import BoundRecord, CellRecord, Status
 
 
@@ -46,7 +47,7 @@ def test_only_a_rerun_may_compute_again_what_has_failed():
 
 
 def test_what_counts_as_recorded(tmp_path):
-    folder, sound = tmp_path / "journal", tmp_path / "sound"
+    folder, sound = DiskPath(tmp_path, "journal"), DiskPath(tmp_path, "sound")
     folder.mkdir()
     sound.mkdir()
     states = Status.OK, Status.FAILED, Status.LOST

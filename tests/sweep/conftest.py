@@ -21,6 +21,7 @@ from sweep.experiment.loading import parse_experiment
 from sweep.runner import commands
 from sweep.store import folder
 from sweep.store.journal import read_segment
+from sweep.store.paths import DiskPath
 from sweep.store.records import CellRecord
 
 
@@ -209,6 +210,12 @@ def swept(pair, small, originals):
 
 
 @pytest.fixture
+def tmp_path(tmp_path):
+    """A folder of the test's own, as stores see it."""
+    return DiskPath(tmp_path)
+
+
+@pytest.fixture
 def fresh(tmp_path):
     """A new store."""
     return folder.create(tmp_path / "s", "mine")
@@ -221,7 +228,7 @@ def records():
     def read(store):
         found = []
         for path in sorted((store / "journal").glob("*.jsonl")):
-            found += [r for r in read_segment(path) if isinstance(r, CellRecord)]
+            found += [r for r in read_segment(DiskPath(path)) if isinstance(r, CellRecord)]
         return found
 
     return read

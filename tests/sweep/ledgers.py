@@ -4,6 +4,7 @@ import pytest
 
 from sweep.errors import StoreError
 from sweep.store.journal import Journal, read_segment, write_segment
+from sweep.store.paths import DiskPath
 from sweep.store.records import Status
 
 
@@ -15,13 +16,13 @@ def check_in_use(store, user):
 
 def rewrite(store, change):
     """Replace every record of a store's journal."""
-    for path in (store / "journal").glob("*.jsonl"):
+    for path in DiskPath(store, "journal").glob("*.jsonl"):
         write_segment(path.parent, path.stem, map(change, read_segment(path)))
 
 
 def compacted(place, name):
     """Compact a journal, as another process may."""
-    journal = Journal(place)
+    journal = Journal(DiskPath(place))
     journal.refresh()
     journal.compact(name)
 
@@ -58,5 +59,4 @@ def attempts(ledger, cell):
 
 def deaths(ledger, cell):
     """The number of workers that one cell has killed."""
-    (row,) = ledger.rows([cell])
-    return ledger._derived.deaths[int(row)]
+    return int(ledger.deaths(ledger.rows([cell]))[0])

@@ -15,7 +15,7 @@ from sweep.errors import SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
 from sweep.report import notebook
-from sweep.store.folder import Store, create
+from sweep.store.folder import About, Store, create
 
 MISSING_FILE = """
 blocks: [{workload: {name: file, path: nowhere.npy}, mechanism: [IP]}]
@@ -101,7 +101,7 @@ def test_progress_is_shown_in_notebooks_and_on_terminals(monkeypatch, tmp_path):
 
     def store(**options):
         heard.append(options)
-        return Store(tmp_path, "identity", "some")
+        return Store(tmp_path, About(2, "identity", "some"))
 
     work = notebook.watch(store)
     assert work() == tmp_path

@@ -26,14 +26,14 @@ from sweep.runner import session, status
 from sweep.runner.selection import select_cells
 from sweep.state.stored import of_store
 from sweep.store import folder
-from sweep.store.folder import Store, WorkerStore
+from sweep.store.folder import About, Store, WorkerStore
 from sweep.store.journal import Journal
 from sweep.store.ledger import MAX_WORKER_DEATHS, Ledger
 from sweep.store.paths import DiskPath
 from sweep.store.records import Status
 from sweep.worker import perform
 
-NOWHERE = WorkerStore(Store(DiskPath("nowhere"), "", ""))
+NOWHERE = WorkerStore(Store(DiskPath("nowhere"), About(2, "", "")))
 
 
 def states(dataset):
@@ -382,7 +382,9 @@ def test_arrays_that_cannot_be_kept_fail_their_cells_with_a_sentence(tmp_path, s
     place = folder.create(tmp_path / "s", "small")
     cells = unite_cells(expand(small()))
     solving = solves.list_solves(cells, Ledger(), costs.Costs())
-    elsewhere = WorkerStore(replace(place, identity="else"), keep=("covariance",))
+    elsewhere = WorkerStore(
+        replace(place, about=replace(place.about, identity="else")), keep=("covariance",)
+    )
     done = perform.perform(tasks.Task("r1", tuple(solving)), elsewhere)
     assert {record.status.label for record in done.records} == {"failed"}
     assert all("put the store on a disk" in record.error for record in done.records)

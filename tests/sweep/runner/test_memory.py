@@ -13,7 +13,7 @@ from sweep.cluster import specification, workforce
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Cost, Solve, Solves, Tasks
 from sweep.runner import dispatch
-from sweep.store.folder import Store, WorkerStore
+from sweep.store.folder import About, Store, WorkerStore
 from sweep.store.keys import KEY
 from sweep.store.paths import DiskPath
 from sweep.store.records import BoundRecord
@@ -52,7 +52,7 @@ def workers_of(client, monkeypatch, size, tick=lambda: None, large_takes=0.1):
     bound = Solve("p", "p", "key", Spec("prefix", {"d": 2}), Spec("uniform"), cost=Cost(bytes=size))
     none = Solves(np.empty(0), lambda: np.empty(0, KEY), np.empty(0, KEY), [].__getitem__)
     planned = Tasks(none + [bound] * 10, np.arange(10)[:, None], f"size-{size}")
-    done, worker_store = [], WorkerStore(Store(DiskPath("nowhere"), "", ""))
+    done, worker_store = [], WorkerStore(Store(DiskPath("nowhere"), About(2, "", "")))
 
     def accept(task, outcome):
         done.extend(outcome.records)

@@ -13,10 +13,12 @@ import sweep
 from sweep.store import environment
 from sweep.store.records import Status
 
+NUMERIC = environment.list_versions(environment.NUMERIC)
+
 
 def test_the_versions_are_those_of_what_is_imported():
-    assert f"numpy {np.__version__}, scipy {scipy.__version__}" in environment.versions()
-    assert environment.versions().startswith(environment.versions_of_numbers())
+    assert f"numpy {np.__version__}, scipy {scipy.__version__}" in environment.list_versions()
+    assert environment.list_versions().startswith(NUMERIC)
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def test_a_mixture_is_refused_or_visible_in_every_cell(processes, tmp_path, anot
     with Client(address) as client:
         client.wait_for_workers(2, timeout=300)
         client.run(exec, "import sweep.worker.checks")  # to answer the command in time
-    theirs = environment.versions_of_numbers().replace(f"numpy {np.__version__}", "numpy 99.0")
+    theirs = NUMERIC.replace(f"numpy {np.__version__}", "numpy 99.0")
 
     said = ended(processes.run(replicated(60)), 2)
     assert f"has other versions ({theirs}" in said
@@ -49,4 +51,4 @@ def test_a_mixture_is_refused_or_visible_in_every_cell(processes, tmp_path, anot
     ended(running)
     dataset = sweep.open(tmp_path / "s")
     assert (dataset.status == Status.OK).all()
-    assert set(dataset.versions.values.ravel()) == {theirs, environment.versions_of_numbers()}
+    assert set(dataset.versions.values.ravel()) == {theirs, NUMERIC}

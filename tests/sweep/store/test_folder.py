@@ -99,7 +99,7 @@ def test_runs_that_create_a_store_at_once_agree_on_it(tmp_path):
     for attempt in "abcde":
         with ThreadPoolExecutor(8) as pool:
             made = list(pool.map(folder.create, [tmp_path / attempt] * 8, ["x"] * 8))
-        assert {one.identity for one in made} == {folder.open_(made[0].path).identity}
+        assert {one.about.identity for one in made} == {folder.open_(made[0].path).about.identity}
 
 
 def test_an_experiment_under_another_file_name_takes_the_cells_that_it_has(
@@ -123,7 +123,7 @@ def test_an_experiment_under_another_file_name_takes_the_cells_that_it_has(
 def test_a_store_whose_creation_was_killed_is_created(tmp_path):
     (tmp_path / ".store.json..partial").touch()
     with folder.create(tmp_path, "x").locked():
-        assert folder.open_(tmp_path).experiment == "x"
+        assert folder.open_(tmp_path).about.experiment == "x"
 
 
 @pytest.mark.parametrize("values", [["[2, 4]", "[2]"], ["[2]", "[2, 4]"], ["[2, 4]", "[4, 8]"]])
@@ -217,7 +217,7 @@ def test_a_folder_that_may_not_be_listed_can_hold_a_store(tmp_path, monkeypatch)
         return opened(path, *how)
 
     monkeypatch.setattr(os, "open", refused)
-    assert folder.create(tmp_path / "s", "x").experiment == "x"
+    assert folder.create(tmp_path / "s", "x").about.experiment == "x"
 
 
 def flip(path):

@@ -119,14 +119,15 @@ def test_the_last_ok_wins_else_the_last_word(said):
 def test_deaths_are_no_attempts_add_up_over_runs_and_end_with_an_answer():
     ledger = ledger_of(cell("failed", attempt=1), cell("lost", attempt=2))
     assert attempts(ledger, "a") == 1
-    for record, deadly in [
-        (cell("lost", deaths=2, started=1.5e9), False),
-        (cell("lost"), False),
-        (cell("lost", deaths=1, started=1.6e9), True),
-        (cell("ok"), False),
+    for record, died in [
+        (cell("lost", deaths=2, started=1.5e9), 2),
+        (cell("lost"), 2),
+        (cell("lost", deaths=2, started=1.5e9), 2),
+        (cell("lost", deaths=1, started=1.6e9), 3),
+        (cell("ok"), 3),
     ]:
         ledger.add([record])
-        assert ledger.deadly(ledger.rows(["a"])).tolist() == [deadly]
+        assert (status(ledger, "a"), deaths(ledger, "a")) == (record.status, died)
 
 
 def test_the_highest_bound_of_a_problem_is_kept_wherever_it_comes_from():

@@ -128,7 +128,7 @@ def test_workers_write_their_results_there(address, small, workers):
     record = CellRecord("c", "solve", "problem", Status.OK)
     assert workers.submit(lambda: view.reachable and view.write("r1", [record])).result()
     assert ledgers.status(Journal(made.journal).refresh(), "c") is Status.OK
-    assert not WorkerStore(replace(made, identity="another")).reachable
+    assert not WorkerStore(replace(made, about=replace(made.about, identity="another"))).reachable
 
 
 def test_only_one_run_at_a_time_and_readers_see_which(address, monkeypatch):

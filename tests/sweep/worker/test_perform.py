@@ -12,7 +12,7 @@ import sweep
 import workloads
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Solve, Task
-from sweep.store.folder import Store, WorkerStore
+from sweep.store.folder import About, Store, WorkerStore
 from sweep.store.paths import DiskPath
 from sweep.store.records import Status
 from sweep.worker import perform as module
@@ -63,7 +63,9 @@ def test_a_task_tries_once_to_build_what_fails(monkeypatch):
     bounds = [
         Solve(problem, problem, "fails", PREFIX, Spec("uniform")) for problem in ("p", "q", "r")
     ]
-    done = perform(Task("t", tuple(bounds)), WorkerStore(Store(DiskPath("nowhere"), "", "")))
+    done = perform(
+        Task("t", tuple(bounds)), WorkerStore(Store(DiskPath("nowhere"), About(2, "", "")))
+    )
     assert [record.error for record in done.records] == ["it fails"] * 3
     assert len(tried) == 1
 
