@@ -102,8 +102,8 @@ def logs(
     if cell is not None and where is not None:
         raise SweepError("give either CELL or --where, not both")
     if cell is None and where is None:
-        content = list(log.read_lines(open_(store).path))
-        lines = states.describe_log(content)
+        logged = list(log.read_lines(open_(store).path))
+        content, lines = [line.content for line in logged], states.describe_log(logged)
     else:
         chosen = read_histories(store, cell or "", where)
         content = list(map(states.history_content, chosen))

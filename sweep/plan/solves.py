@@ -18,7 +18,7 @@ from sweep.plan.tasks import CERTIFIER, CellTask, Cost, Solve, Solves
 from sweep.store import code
 from sweep.store.keys import KEY, numbered
 from sweep.store.ledger import Ledger
-from sweep.store.records import CellRecord, Status
+from sweep.store.records import CellRecord, SolveCode, Status
 
 _KEPT_FAMILIES = 1024
 """Number of families whose cost is kept at hand; solves of one family follow each other closely."""
@@ -52,7 +52,7 @@ def list_solves(
         chains = np.array([_name_chain(cell, along) for cell in firsts], KEY)
 
     @lru_cache(_KEPT_FAMILIES)
-    def shared(family: int) -> tuple[Cost, str]:
+    def shared(family: int) -> tuple[Cost, SolveCode]:
         """Return the cost of a family's solves, and the identity of their code."""
         cell = firsts.families[family]
         code_of_solve = costs.codes.of_solve(cell.workload.name, cell.solved)

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Spec
 from sweep.store.keys import KEY, Keys, numbered
-from sweep.store.records import CellRecord
+from sweep.store.records import UNKNOWN, CellRecord, SolveCode
 
 LARGEST_BLOCK = 100
 """Most solves of a task. Ten thousand trivial cells take 65 s one by one, because Dask needs 6 ms
@@ -96,7 +95,7 @@ class Solve:
     cost: Cost = Cost()
     chain: str = ""
     neighbours: Neighbours = ADD_REMOVE
-    code: str = ""
+    code: SolveCode = UNKNOWN
     has_result: bool = False
 
     @property
@@ -104,10 +103,10 @@ class Solve:
         """Ids of the cells that the solve serves or, if there are none, the key of its problem."""
         return frozenset([cell.id for cell in self.cells] or [self.problem])
 
-    def records(self, **facts: Any) -> list[CellRecord]:
-        """Return a record for each cell that the solve serves, with ``facts`` as common fields."""
-        common = {"solve": self.key, "problem": self.problem, **facts}
-        return [CellRecord(cell=one.id, attempt=one.attempt, **common) for one in self.cells]
+    def records(self, outcome: CellRecord) -> list[CellRecord]:
+        """Return a record for each cell that the solve serves: the outcome, with the cell's ids."""
+        shared = replace(outcome, solve=self.key, problem=self.problem)
+        return [replace(shared, cell=one.id, attempt=one.attempt) for one in self.cells]
 
 
 @dataclass(frozen=True, eq=False)

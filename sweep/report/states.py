@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from textwrap import indent
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic_core import to_jsonable_python
 from rich.filesize import decimal
@@ -17,7 +17,7 @@ from solvers.problem import memory
 from sweep.errors import SweepError, command
 from sweep.report import messages
 from sweep.report.messages import format_counts, format_duration
-from sweep.runner import log
+from sweep.runner.log import LogLine
 from sweep.runner.status import CellHistory, StoreStatus, Trouble
 from sweep.state.stored import counted, of_store, solved_by_other_code
 from sweep.store.journal import Journal
@@ -163,12 +163,11 @@ def describe_troubles(found: Iterable[Trouble]) -> Iterator[Text]:
             yield Text(trouble.record.traceback)
 
 
-def describe_log(lines: Iterable[Mapping[str, Any]]) -> Iterator[Text]:
+def describe_log(lines: Iterable[LogLine]) -> Iterator[Text]:
     """Yield a line, with the time in UTC, for every log event that this version can read."""
     for line in lines:
-        event = log.parse_event(line)
-        if event is not None:
-            yield Text(f"{format_moment(line['time'])}  {messages.describe(event)}")
+        if line.event is not None:
+            yield Text(f"{format_moment(line.time)}  {messages.describe(line.event)}")
 
 
 def describe_history(cell: CellHistory) -> Iterator[Text]:

@@ -1,10 +1,10 @@
 """The commands run and rerun: solve cells, write the journal, and derive the dataset."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,7 +43,7 @@ def run(
     allow_code: bool = False,
     allow_mixed: bool = False,
     patience: float | None = None,
-    mechanisms: Mapping[str, Callable[..., Any]] | None = None,
+    mechanisms: Mapping[str, code.Function] | None = None,
     listen: events.Listener = events.ignore,
 ) -> Store:
     """Solve the cells of an experiment for which a store has no result yet.
@@ -108,7 +108,7 @@ def run(
         grids = expand(loaded, allow_code=allow_code)
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
         with open_session(stored, listen) as session:
-            ledger = session.ledger
+            ledger = session.journal.ledger
             todo = unfinished(stored.cells, ledger)
             if records := solves.reuse_records(todo, ledger):
                 session.write(f"{session.run}-reused", records)
@@ -129,7 +129,7 @@ def rerun(
     allow_code: bool = False,
     allow_mixed: bool = False,
     patience: float | None = None,
-    mechanisms: Mapping[str, Callable[..., Any]] | None = None,
+    mechanisms: Mapping[str, code.Function] | None = None,
     listen: events.Listener = events.ignore,
 ) -> Store:
     """Solve some cells of a store again.
@@ -181,18 +181,18 @@ def rerun(
             longer = stored.experiment.model_copy(update={"time_limit": time_limit})
             stored = replace(stored, experiment=longer)
         with open_session(stored, listen) as session:
-            chosen = select_cells(stored, session.ledger, where)
+            chosen = select_cells(stored, session.journal.ledger, where)
             keys, number = chosen.problems
-            again = set(session.ledger.bound_errors)
+            again = set(session.journal.ledger.bound_errors)
             if where is not None:
                 again.intersection_update(texts(keys[np.unique(number)]))
-            outdated = certified_by_other_code(chosen, session.ledger, code.Codes())
+            outdated = certified_by_other_code(chosen, session.journal.ledger, code.Codes())
             again.update(texts(keys[np.unique(number[outdated])]))
             solve(session, session.begin(chosen, again=again), client, spec, mechanisms or {})
     return stored.store
 
 
-def _check_given(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]]) -> None:
+def _check_given(experiment: Experiment, mechanisms: Mapping[str, code.Function]) -> None:
     """Refuse functions that the experiment does not name, or whose answers cannot be kept apart.
 
     Raises
@@ -217,18 +217,16 @@ def _check_given(experiment: Experiment, mechanisms: Mapping[str, Callable[..., 
                 )
 
 
-def _list_modules(experiment: Experiment, mechanisms: Mapping[str, Callable[..., Any]]) -> set[str]:
+def _list_modules(experiment: Experiment, mechanisms: Mapping[str, code.Function]) -> set[str]:
     """The names of the modules of all functions that the experiment names or that the user passes.
 
     ``__main__`` is left out.
     """
-    modules = set[str]()
+    modules = {function.__module__ for function in mechanisms.values()}
     for _, _, entry in find_code_entries(experiment):
-        written = entry.params.get("function") or []
-        for function in written if isinstance(written, list) else [written]:
-            modules.add(str(function).partition(":")[0])
-    for function in mechanisms.values():
-        modules.add(function.__module__)
+        written = entry.params.get("function", "")
+        named = written if isinstance(written, list) else [written]
+        modules.update(str(function).partition(":")[0] for function in named)
     return modules - {"__main__", ""}
 
 
@@ -237,7 +235,7 @@ def solve(
     work: Solves,
     client: "Client | None",
     spec: "ClusterSpec",
-    mechanisms: Mapping[str, Callable[..., Any]],
+    mechanisms: Mapping[str, code.Function],
 ) -> None:
     """Do the solves that a session has planned, and write every outcome into the session's journal.
 

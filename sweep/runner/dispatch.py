@@ -23,7 +23,7 @@ from sweep.plan.tasks import Task, Tasks
 from sweep.runner.session import Session
 from sweep.store.folder import WorkerStore
 from sweep.store.ledger import MAX_WORKER_DEATHS
-from sweep.store.records import BoundRecord, Status
+from sweep.store.records import NO_CELL, BoundRecord, CellRecord, Status
 from sweep.worker import checks
 from sweep.worker.perform import Loss, TaskOutcome, pack_call, read_recorded
 
@@ -219,12 +219,12 @@ class Dispatch:
         """
         solved = read_recorded(task, self._in_flight.worker_store)
         records = list(solved.values())
-        about = {"started": time.time() if task.deaths else 0.0, "deaths": task.deaths}
+        started = time.time() if task.deaths else 0.0
+        lost = CellRecord(*NO_CELL, Status.LOST, error=error, started=started, deaths=task.deaths)
         for solve in task.solves:
             if not solve.cells and task.deaths >= MAX_WORKER_DEATHS:
                 records.append(BoundRecord(solve.problem, error=error, code=solve.code))
-            lost = solve.records(status=Status.LOST, error=error, **about)
-            records += [record for record in lost if record.cell not in solved]
+            records += [record for record in solve.records(lost) if record.cell not in solved]
         self._settle(task, TaskOutcome(f"{task.name}-lost", tuple(records), written=False))
 
     def _send(self, task: Task) -> None:

@@ -9,9 +9,9 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from sweep.events import CellsDone, DatasetWritten, Event, Listener, Progressed, RunEnded, ignore
 from sweep.store.paths import Location, parsed, unreadable
@@ -55,8 +55,27 @@ class Log:
         self._listen(event)
 
 
-def read_lines(store: Location) -> Iterator[dict[str, Any]]:
-    """Yield the events in a store's log, oldest first, each as a dict; skip damaged lines.
+@dataclass(frozen=True)
+class LogLine:
+    """A line of a store's log.
+
+    Attributes
+    ----------
+    time : float
+        When the event happened, in seconds since 1970, UTC.
+    event : Event or None
+        The event; None if this version cannot read it.
+    content : Mapping[str, object]
+        The whole line.
+    """
+
+    time: float
+    event: Event | None
+    content: Mapping[str, object]
+
+
+def read_lines(store: Location) -> Iterator[LogLine]:
+    """Yield the lines of a store's log, oldest first; skip damaged lines.
 
     Raises
     ------
@@ -72,17 +91,12 @@ def read_lines(store: Location) -> Iterator[dict[str, Any]]:
         raise unreadable(file, error) from error
     for text in content.decode(errors="replace").splitlines():
         with suppress(ValueError):
-            line = parsed(text, dict[str, Any])
-            if isinstance(line.get("event"), str) and isinstance(line.get("time"), float | int):
-                yield line
-
-
-def parse_event(line: Mapping[str, Any]) -> Event | None:
-    """Return the event of a line of `read_lines`; None if this version cannot read it."""
-    kind = _KINDS.get(line["event"])
-    with suppress(ValueError):
-        return None if kind is None else parsed(json.dumps(line), kind)
-    return None
+            line, event = parsed(text, dict[str, object]), None
+            kind, moment = line.get("event"), line.get("time")
+            if isinstance(kind, str) and isinstance(moment, float | int):
+                with suppress(KeyError, ValueError):
+                    event = parsed(text, _KINDS[kind])
+                yield LogLine(moment, event, line)
 
 
 def read_progress(store: Location) -> Progressed | None:

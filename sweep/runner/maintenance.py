@@ -145,10 +145,10 @@ def forget(
     stored = of_store(store)
     with open_session(stored, listen) as session:
         if where is None:
-            chosen = session.ledger.others(stored.cells.ids)
+            chosen = session.journal.ledger.others(stored.cells.ids)
         else:
-            ids = select_cells(stored, session.ledger, where).ids
-            chosen = texts(ids[session.ledger.rows(ids) > 0])
+            ids = select_cells(stored, session.journal.ledger, where).ids
+            chosen = texts(ids[session.journal.ledger.rows(ids) > 0])
         if chosen:
             session.write(f"{session.run}-forgotten", [ForgottenRecord(cell) for cell in chosen])
             session.remove_forgotten_arrays()

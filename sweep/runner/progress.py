@@ -24,7 +24,6 @@ _LEAST_SPREAD, _SPREAD_OF_ONE = 1.1, 4.0
 """Least factor between the expected time left and an end of its interval, and the factor after one
 task, which says little about the others."""
 _LEAST_LEFT_SECONDS = 1.0
-"""Seconds between two reports, as often as a person wants to read one."""
 """Least number of core seconds that are assumed to remain while a task is running."""
 _ROUNDING = 1e-9
 """Share of the planned seconds that may be left over by rounding when all tasks have ended."""

@@ -8,7 +8,6 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ from sweep.runner.progress import ProgressMeter
 from sweep.state.stored import StoredExperiment, counted, solved_by_other_code
 from sweep.store import arrays, code
 from sweep.store.journal import SUFFIX, Journal, write_segment
-from sweep.store.keys import KEY
+from sweep.store.keys import KEY, texts
 from sweep.store.lease import Check
 from sweep.store.ledger import Ledger
 from sweep.store.paths import ObjectPath, store_errors
@@ -76,6 +75,7 @@ class Session:
         self.unwritten: DatasetError | None = None
         self.run, self.begun = "", False
         self._published: str | None = None
+        self._deriving_code = ""
         self._next_dataset = self.began + FLUSH_SECONDS
         self._reported_apart = False
         self.troubled = set[str]()
@@ -87,24 +87,23 @@ class Session:
             self.emit(
                 events.Warned(f"journal segment {name!r} is gone; its cells are solved again")
             )
-        self.run = _name_run(self.journal.names, self.stored.store.about.identity)
+        self.run = name_run(self.journal.names, self.stored.store.about.identity)
+        deriving = hashlib.sha256(code.project().encode())
+        for file in sorted((Path(__file__).parents[1] / "dataset").glob("*.py")):
+            deriving.update(file.read_bytes())
+        self._deriving_code = deriving.hexdigest()[:16]
         self._published = self.stored.store.dataset.state
         self.remove_forgotten_arrays()
 
-    @property
-    def ledger(self) -> Ledger:
-        """The current record of every cell."""
-        return self.journal.ledger
-
     def refresh(self) -> Ledger:
         """Read the journal's new segments, report and set aside damaged ones; return the ledger."""
-        self.journal.refresh()
+        ledger = self.journal.refresh()
         if damaged := self.journal.damaged:
             with store_errors(self.stored.store.path):
-                kept = self.journal.set_aside()
+                kept, ledger = self.journal.set_aside()
             for name, path in kept.items():
                 self.emit(events.Warned(f"{damaged[name]}; it is {str(path)!r} now"))
-        return self.ledger
+        return ledger
 
     def write(self, name: str, records: Iterable[Record]) -> None:
         """Write records into the journal, as a segment called ``name``."""
@@ -115,7 +114,7 @@ class Session:
 
     def remove_forgotten_arrays(self) -> None:
         """Remove the arrays of solves that no cell uses any more."""
-        store, forgotten = self.stored.store.path, self.ledger.forgotten_solves
+        store, forgotten = self.stored.store.path, self.journal.ledger.forgotten_solves
         with store_errors(store):
             for solve in forgotten and forgotten.intersection(arrays.names(store)):
                 arrays.file(store, solve).unlink(missing_ok=True)
@@ -136,7 +135,7 @@ class Session:
         again : collection of str
             Keys of problems to certify even if they have a bound already.
         """
-        stored, ledger = self.stored, self.ledger
+        stored, ledger = self.stored, self.journal.ledger
         costs = Costs(stored.experiment.time_limit)
         solving = solves.list_solves(cells, ledger, costs, stored.experiment.warm_start)
         proving = solves.list_proofs(stored.cells, ledger, costs, again)
@@ -185,27 +184,11 @@ class Session:
                     "time limits are not enforced from outside; cells whose arrays are kept fail"
                 )
             )
-        statuses = Counter[str]()
-        for record in cells:
-            statuses[record.status.label] += 1
-            if record.status in TROUBLED:
-                self.troubled.add(record.cell)
+        statuses = Counter(record.status.label for record in cells)
+        self.troubled.update(record.cell for record in cells if record.status in TROUBLED)
         self.meter.take(task, cells, statuses, done.seconds)
         self.emit(events.CellsDone(dict(statuses), task.name))
         return cells
-
-    def report_kept(self) -> None:
-        """Report the cells that failed in this run but still have a result from an earlier one."""
-        failed = sorted(self.troubled)
-        states = self.ledger.statuses(self.ledger.rows(np.array(failed, dtype=KEY)))
-        kept = [cell for cell, state in zip(failed, states, strict=True) if state == Status.OK]
-        if kept:
-            self.emit(
-                events.Warned(
-                    f"cells that failed this time and keep their earlier results: {len(kept):,}; "
-                    f"{command('logs', self.stored.store.path, kept[0])} shows why for the first"
-                )
-            )
 
     def tick(self) -> None:
         """Publish the dataset if it was not published recently.
@@ -234,13 +217,13 @@ class Session:
         with suppress(OSError):
             self.journal.write_index()
         store, experiment = self.stored.store.dataset, self.stored.experiment
-        state = f"{_hash_deriving_code()}:{experiment.digest}:{self.journal.state}"
+        state = f"{self._deriving_code}:{experiment.digest}:{self.journal.state}"
         if self._published == state:
             return
         from sweep.dataset import build
 
         started = time.perf_counter()
-        dataset = build.derived(experiment, self.stored.grids, self.ledger)
+        dataset = build.derived(experiment, self.stored.grids, self.journal.ledger)
         dataset.attrs["journal_state"] = state
         try:
             path = store.publish(build.files(dataset))
@@ -280,8 +263,16 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
             with signals.ignored_interrupt(), store_errors(store.path):
                 ledger = session.refresh()
                 session.publish()
-                if session.troubled:
-                    session.report_kept()
+                failed = np.array(sorted(session.troubled), dtype=KEY)
+                kept = texts(failed[ledger.statuses(ledger.rows(failed)) == Status.OK])
+                if kept:
+                    emit(
+                        events.Warned(
+                            f"cells that failed this time and keep their earlier results: "
+                            f"{len(kept):,}; {command('logs', store.path, kept[0])} shows why for "
+                            "the first"
+                        )
+                    )
                 if session.begun:
                     statuses = counted(stored.cells.ids, ledger)
                     seconds = time.monotonic() - session.began
@@ -291,8 +282,8 @@ def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[
             raise session.unwritten
 
 
-def _name_run(segments: Iterable[str], store: str) -> str:
-    """A name for a run, unique on any cluster; the names of a store's runs sort chronologically.
+def name_run(segments: Iterable[str], store: str) -> str:
+    """Name a run uniquely on any cluster; the names of a store's runs sort chronologically.
 
     The name must be unique because Dask treats tasks with the same key as one task, even if two
     clients have sent them. If a run was killed before it wrote a segment, the next run gets the
@@ -302,12 +293,3 @@ def _name_run(segments: Iterable[str], store: str) -> str:
     began = f"{int(time.time()):08x}"
     number = 1 + max(map(int, numbers), default=0)
     return f"r{number:06d}-{store[:8]}-{began}{uuid.uuid4().hex[:8]}"
-
-
-@cache
-def _hash_deriving_code() -> str:
-    """The hash of the code that derives a dataset from a journal."""
-    hasher = hashlib.sha256(code.project().encode())
-    for file in sorted((Path(__file__).parents[1] / "dataset").glob("*.py")):
-        hasher.update(file.read_bytes())
-    return hasher.hexdigest()[:16]

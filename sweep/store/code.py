@@ -69,7 +69,7 @@ class Codes:
         self._source, self._of_family = cache(_source), cache(self._identify_family)
         self._of_mechanism: Callable[..., _Identity] = cache(self._identify_mechanism)
 
-    def of_bound(self, workload: str) -> str:
+    def of_bound(self, workload: str) -> SolveCode:
         """Return the identity of the code that certifies bounds for a workload family."""
         return SolveCode(self._of_family(workload).revision).certifier
 

@@ -117,7 +117,7 @@ class Journal:
             self.names.add(name + SUFFIX)
             self.ledger.add(records)
 
-    def set_aside(self) -> dict[str, Location]:
+    def set_aside(self) -> tuple[dict[str, Location], Ledger]:
         """Rename the damaged segments: they are not deleted, but no longer read.
 
         The ledger and the index may contain records of these segments, added by `take`. So the
@@ -125,8 +125,8 @@ class Journal:
 
         Returns
         -------
-        dict of str to Path or ObjectPath
-            The new path of each segment, by its old file name.
+        dict of str to Path or ObjectPath, Ledger
+            The new path of each segment, by its old file name; the new ledger.
 
         Raises
         ------
@@ -138,8 +138,7 @@ class Journal:
             (self.folder / name).rename(path)
         self._index.unlink(missing_ok=True)
         self._indexed = {}
-        self._read_anew()
-        return kept
+        return kept, self._read_anew()
 
     def records(self) -> Iterator[Record]:
         """Yield the records of all segments read so far, oldest first, except forgotten records.

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.solution import contradiction
 from sweep.store.keys import KEY, Column, KeyIndex, Rows, texts
-from sweep.store.records import CellRecord, ForgottenRecord, Record, SolveCode, Status
+from sweep.store.records import NO_CELL, CellRecord, ForgottenRecord, Record, SolveCode, Status
 
 MAX_WORKER_DEATHS = 3
 """Number of killed workers after which a cell is solved again only by ``sweep rerun``."""
@@ -35,7 +35,7 @@ MOST_FRESH = 2**13
 
 With 256 adding is a quarter slower; 65 536 are no faster and take 60 MB.
 """
-_NOTHING = CellRecord("", "", "", Status.PENDING, attempt=0)
+_NOTHING = CellRecord(*NO_CELL, Status.PENDING, attempt=0)
 """The placeholder in row 0, the current row of every cell that has no record."""
 
 

@@ -42,9 +42,9 @@ class SolveCode(str):
         return cls(certifier[:8] + solver[:6] + modules[:6])
 
     @property
-    def certifier(self) -> str:
+    def certifier(self) -> "SolveCode":
         """The identity of the code that certifies the solve's lower bound."""
-        return self[:8]
+        return SolveCode(self[:8])
 
     @property
     def revised(self) -> str:
@@ -52,7 +52,10 @@ class SolveCode(str):
         return self[:14]
 
 
-_UNKNOWN = SolveCode()
+UNKNOWN = SolveCode()
+"""The identity of code that is not known."""
+NO_CELL = ("", "", "")
+"""The keys of a record that describes the outcome of a solve, before its cells are filled in."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ class CellRecord:
     curve: Mapping[str, object] | None = None
     error: str = ""
     traceback: str = ""
-    code: SolveCode = _UNKNOWN
+    code: SolveCode = UNKNOWN
     versions: str = ""
     deaths: int = 0
 

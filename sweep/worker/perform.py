@@ -12,11 +12,11 @@ import uuid
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
 
-from distributed import get_worker, protocol
+from distributed import Worker, get_worker, protocol
 from threadpoolctl import threadpool_limits
 
 import workloads
@@ -28,11 +28,11 @@ from sweep.plan.tasks import Solve, Task
 from sweep.store import code
 from sweep.store.folder import WorkerStore
 from sweep.store.journal import SUFFIX, read_segment, segment_text
-from sweep.store.records import BoundRecord, Record, Status
+from sweep.store.records import NO_CELL, BoundRecord, CellRecord, Record, Status
 from sweep.worker.kill_timer import kill_timer
-from sweep.worker.solve import Built, Facts, build, solve_and_record
+from sweep.worker.solve import Built, build, solve_and_record
 
-_dumps: Any = protocol.pickle.dumps
+_dumps: Callable[[object], bytes] = protocol.pickle.dumps
 _MOST_WORKLOADS = 16
 """Most workloads that a worker keeps; tasks are sorted by workload, so that few are used again."""
 MOST_WORKLOAD_BYTES = 2**28
@@ -92,10 +92,10 @@ class Loss:
 class _Call:
     """A call that is made when this object is unpickled; the result takes the object's place."""
 
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
+    function: Callable[..., object]
+    args: tuple[object, ...]
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self.function, self.args
 
 
@@ -126,14 +126,14 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Loss:
         or if an error arose outside the solves, for instance when the store was read.
     """
     try:
-        worker: Any = None
+        worker: Worker | None = None
         with suppress(ValueError):  # not called by Dask
             worker = get_worker()
         difference = code.worker_difference(worker_store.code, worker_store.versions)
         if difference:
             return Loss(0, "" if worker is None else worker.address, difference)
         started = time.perf_counter()
-        built: dict[str, Built | Facts] = {}
+        built: dict[str, Future[Built]] = {}
         weights: dict[str, Weights] = {}
         mechanism.add(dict(worker_store.mechanisms))
         nanny = worker is not None and worker.nanny is not None
@@ -144,8 +144,12 @@ def perform(task: Task, worker_store: WorkerStore) -> TaskOutcome | Loss:
                     continue
                 key = solve.workload_key
                 if key not in built:
+                    built[key] = Future()
                     with limit_time(solve, recording, nanny=nanny):
-                        built[key] = get_workload(key, solve.workload)
+                        try:
+                            built[key].set_result(get_workload(key, solve.workload))
+                        except BaseException as error:
+                            built[key].set_exception(error)
                 with limit_time(solve, recording, nanny=nanny):
                     recording.add(solve_and_record(solve, built[key], worker_store, weights))
         return recording.outcome(time.perf_counter() - started)
@@ -167,10 +171,12 @@ def limit_time(solve: Solve, recording: "Recording", *, nanny: bool) -> Iterator
         return
     seconds = LIMIT_FACTOR * solve.cost.time_limit + GRACE_SECONDS
     error = f"did not stop within {seconds:g} s; its worker was ended"
-    about: dict[str, Any] = {"error": error, "code": solve.code}
     host, now = socket.gethostname(), time.time()
-    stopped = solve.records(status=Status.TIMEOUT, host=host, started=now, **about)
-    text = segment_text(stopped or [BoundRecord(solve.problem, runtime_s=seconds, **about)])
+    stopped = CellRecord(
+        *NO_CELL, Status.TIMEOUT, host=host, started=now, error=error, code=solve.code
+    )
+    bound = BoundRecord(solve.problem, runtime_s=seconds, error=error, code=solve.code)
+    text = segment_text(solve.records(stopped) or [bound])
     file = str(recording.worker_store.store.journal / (recording.next_segment + SUFFIX))
     with kill_timer(file, seconds, text if recording.reachable else ""):
         yield
@@ -180,10 +186,8 @@ _workloads: OrderedDict[str, Built] = OrderedDict()
 _lock = threading.Lock()
 
 
-def get_workload(key: str, spec: Spec) -> Built | Facts:
-    """The workload of a specification, from this worker's cache or else newly built.
-
-    If it cannot be built, the facts of the error.
+def get_workload(key: str, spec: Spec) -> Built:
+    """Return the workload of a specification, from this worker's cache or else newly built.
 
     Workloads are not passed between workers: Dask would send tasks to the worker that has the
     workload, and the other workers would be idle.
@@ -195,9 +199,8 @@ def get_workload(key: str, spec: Spec) -> Built | Facts:
         while sum(map(_count_bytes, _workloads.values())) >= MOST_WORKLOAD_BYTES:
             _workloads.popitem(last=False)
     workload = build(spec)
-    if not isinstance(workload, Facts):  # an error is not kept for other tasks
-        with _lock:
-            _workloads[key] = workload
+    with _lock:
+        _workloads[key] = workload
     return workload
 
 

@@ -5,15 +5,17 @@ import math
 import socket
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse  # noqa: F401 - imported now, so that no cell's run time includes an import
+from pydantic_core import to_jsonable_python
 
 import solvers
 import workloads
@@ -28,7 +30,7 @@ from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import CellTask, Solve
 from sweep.store import arrays, code, environment, paths
 from sweep.store.folder import WorkerStore
-from sweep.store.records import BoundRecord, CellRecord, Record, Status
+from sweep.store.records import NO_CELL, BoundRecord, CellRecord, Record, Status
 from workloads.operators import Array, Drawn
 
 _CERTIFIED_TO = 1e-4
@@ -53,23 +55,8 @@ _NUMBERS = (int, float, np.number, np.bool_)
 _SENTENCES = (StoreError, solvers.SolverError, workloads.WorkloadError, workloads.TargetsError)
 
 
-@dataclass(frozen=True)
-class Facts:
-    """How a solve ended: the fields that the `CellRecord` of all its cells share."""
-
-    status: Status
-    runtime_s: float | None = None
-    cpu_s: float | None = None
-    peak_memory_bytes: int | None = None
-    numbers: Mapping[str, float] = field(default_factory=dict)
-    notes: Mapping[str, object] = field(default_factory=dict)
-    curve: Mapping[str, object] | None = None
-    error: str = ""
-    traceback: str = ""
-
-
-def measure(call: Callable[[], _T], *, trivial: bool = False) -> tuple[_T, Facts]:
-    """The result of a call, and the facts of its time and memory.
+def measure(call: Callable[[], _T], *, trivial: bool = False) -> tuple[_T, CellRecord]:
+    """Return the result of a call, and an outcome with its time and memory.
 
     The memory is the process's peak resident memory during the call minus its resident memory
     before the call. It is read from Linux's high-water mark, which costs next to nothing, unlike
@@ -94,7 +81,9 @@ def measure(call: Callable[[], _T], *, trivial: bool = False) -> tuple[_T, Facts
     peak = 0 if trivial else None
     if before:
         peak = max(_read_memory("VmHWM:") - before, 0)
-    return result, Facts(Status.OK, wall, cpu, peak)
+    return result, CellRecord(
+        *NO_CELL, Status.OK, runtime_s=wall, cpu_s=cpu, peak_memory_bytes=peak
+    )
 
 
 def _read_memory(entry: str) -> int:
@@ -102,21 +91,21 @@ def _read_memory(entry: str) -> int:
     return int(Path("/proc/self/status").read_text().partition(entry)[2].split()[0]) * 1024
 
 
-def build(spec: Spec) -> Built | Facts:
-    """The workload or query graph of a specification; on failure, the `Facts` of the error."""
-    try:
-        built = workloads.make(spec.name, **files.root_files(spec.params))
-        if isinstance(built, workloads.Workload) and (
-            built.m * built.d <= _SMALL_ENTRIES or isinstance(built.operator, Drawn)
-        ):
-            _ = built.matrix
-    except BaseException as error:
-        return _describe_failure(error)
+def build(spec: Spec) -> Built:
+    """Build the workload or query graph of a specification."""
+    built = workloads.make(spec.name, **files.root_files(spec.params))
+    if isinstance(built, workloads.Workload) and (
+        built.m * built.d <= _SMALL_ENTRIES or isinstance(built.operator, Drawn)
+    ):
+        _ = built.matrix
     return built
 
 
 def solve_and_record(
-    solve: Solve, built: Built | Facts, worker_store: WorkerStore, weights: dict[str, Weights]
+    solve: Solve,
+    workload: "Future[Built]",
+    worker_store: WorkerStore,
+    weights: dict[str, Weights],
 ) -> list[Record]:
     """Do a solve; return a record for each of its cells, or for its bound if it serves no cell.
 
@@ -126,30 +115,36 @@ def solve_and_record(
     ----------
     solve : Solve
         The solve.
-    built : Workload, QueryGraph or Facts
-        The solve's workload or query graph, or the `Facts` of the error in building it.
+    workload : Future
+        The solve's workload or query graph, or the error that building it raised.
     worker_store : WorkerStore
         The store to write arrays to.
     weights : dict of str to Weights
         Dual weights of the last solve in each chain of warm starts, by chain; updated by this call.
     """
-    solution, started = None, time.time()
+    solution, started, error = None, time.time(), workload.exception()
     try:
-        if isinstance(built, Facts):
-            facts = built
+        if error is not None:
+            outcome = _describe_failure(error)
         elif not solve.cells:
-            return [_certify(solve, built)]
+            return [_certify(solve, workload.result())]
         else:
-            solution, facts = _solve(solve, built, worker_store, weights)
-    except BaseException as error:
-        facts = _describe_failure(error)
+            solution, outcome = _solve(solve, workload.result(), worker_store, weights)
+    except BaseException as raised:
+        outcome = _describe_failure(raised)
     if not solve.cells:
-        line, text = facts.error, facts.traceback
+        line, text = outcome.error, outcome.traceback
         return [BoundRecord(solve.problem, error=line, traceback=text, code=solve.code)]
-    about = {"code": solve.code, "versions": environment.list_versions(environment.NUMERIC)}
-    records = solve.records(host=socket.gethostname(), started=started, **about, **vars(facts))
+    outcome = replace(
+        outcome,
+        host=socket.gethostname(),
+        started=started,
+        code=solve.code,
+        versions=environment.list_versions(environment.NUMERIC),
+    )
+    records = solve.records(outcome)
     for place, cell in enumerate(solve.cells):
-        if cell.simulate and solution is not None and facts.status is not Status.LOST:
+        if cell.simulate and solution is not None and outcome.status is not Status.LOST:
             records[place] = _add_simulation(cell, records[place], solution)
     return [*records]
 
@@ -166,8 +161,8 @@ def _certify(solve: Solve, built: Built) -> BoundRecord:
 
 def _solve(
     solve: Solve, built: Built, worker_store: WorkerStore, weights: dict[str, Weights]
-) -> tuple[Solution, Facts]:
-    """The solution of a solve, and the fields of its cells' records that follow from it."""
+) -> tuple[Solution, CellRecord]:
+    """Return the solution of a solve, and the outcome that follows from it."""
     name, chosen, needed = solve.workload.name, solve.mechanism, solve.code
     if needed and (other := code.solve_difference(needed, name, chosen)):
         raise StoreError(other)
@@ -178,9 +173,9 @@ def _solve(
     )
     if solve.chain and solution.weights is not None:
         weights[solve.chain] = solution.weights
-    facts = _collect_facts(solve, solution, cost)
+    outcome = _describe_solution(solve, solution, cost)
     if not worker_store.keep or (solution.timed_out and solve.has_result):
-        return solution, facts
+        return solution, outcome
     store = worker_store.store.path
     if not worker_store.reachable:
         raise StoreError(
@@ -193,7 +188,7 @@ def _solve(
     except OSError as error:
         kept = f"its arrays cannot be kept: {paths.reason(error)}; correct this and run again"
         return solution, replace(cost, status=Status.LOST, error=kept)
-    return solution, facts
+    return solution, outcome
 
 
 def run_solver(
@@ -217,8 +212,8 @@ def _make_targets(spec: Spec, built: Built) -> Array:
     return workloads.targets.make(spec.name, built, **files.root_files(spec.params))
 
 
-def _collect_facts(solve: Solve, solution: Solution, cost: Facts) -> Facts:
-    """The fields of a solve's records that follow from its solution and measured cost."""
+def _describe_solution(solve: Solve, solution: Solution, cost: CellRecord) -> CellRecord:
+    """Return the outcome that follows from a solution and the measured cost of its solve."""
     content = solution.record()
     curve = content.pop("curve", None)
     numbers, notes = {}, dict(solution.notes)
@@ -235,14 +230,15 @@ def _collect_facts(solve: Solve, solution: Solution, cost: Facts) -> Facts:
         error = _STOPPED + (_OWN_LIMIT if limited_itself else _LONGER)
     elif limit is not None and took > limit and (mechanism.foreign or mechanism.runs_code):
         error = f"took {took:.3g} s, more than its time limit of {limit:g} s; {_LONGER}"
-    return replace(
-        cost,
-        status=Status.TIMEOUT if error else Status.OK,
-        numbers=numbers,
-        notes=_to_plain(notes),
-        curve=_to_plain(curve),
-        error=error,
+    plain = to_jsonable_python(
+        {"notes": notes, "curve": curve},
+        fallback=lambda value: (
+            value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+        ),
+        inf_nan_mode="constants",
     )
+    status = Status.TIMEOUT if error else Status.OK
+    return replace(cost, status=status, numbers=numbers, error=error, **plain)
 
 
 def _add_simulation(cell: CellTask, record: CellRecord, solution: Solution) -> CellRecord:
@@ -252,27 +248,14 @@ def _add_simulation(cell: CellTask, record: CellRecord, solution: Solution) -> C
     except NotApplicableError as error:
         return replace(record, notes={**record.notes, "simulate": str(error)})
     except BaseException as error:
-        facts = _describe_failure(error)
-        return replace(record, status=facts.status, error=facts.error, traceback=facts.traceback)
+        failed = _describe_failure(error)
+        return replace(record, status=failed.status, error=failed.error, traceback=failed.traceback)
     numbers = {name: float(value) for name, value in simulated.items()}
     return replace(record, numbers={**record.numbers, **numbers})
 
 
-def _to_plain(content: Any) -> Any:
-    """Convert the content to types that JSON can represent."""
-    from pydantic_core import to_jsonable_python
-
-    return to_jsonable_python(
-        content,
-        fallback=lambda value: (
-            value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
-        ),
-        inf_nan_mode="constants",
-    )
-
-
-def _describe_failure(error: BaseException) -> Facts:
-    """The `Facts` of an error that a cell's code has raised, even if it is ``SystemExit``.
+def _describe_failure(error: BaseException) -> CellRecord:
+    """Return the outcome of a solve that raised an error, even if it is ``SystemExit``.
 
     Dask would treat ``SystemExit`` and ``KeyboardInterrupt`` as the end of the worker. A real
     Ctrl-C never gets here: it reaches the main thread, and cells are solved in other threads.
@@ -284,7 +267,8 @@ def _describe_failure(error: BaseException) -> Facts:
     except BaseException:
         message = "its message cannot be read: its __str__ raises"
     line = message if isinstance(error, _SENTENCES) else f"{kind}: {message}"
-    return Facts(
+    return CellRecord(
+        *NO_CELL,
         Status.NOT_APPLICABLE if inapplicable else Status.FAILED,
         error=line.splitlines()[-1],
         traceback="" if inapplicable else text,

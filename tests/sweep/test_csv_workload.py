@@ -7,6 +7,7 @@ from sweep.errors import ExperimentError
 from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import expand
 from sweep.worker import solve
+from workloads import WorkloadError
 
 TEXT = """\
 keep: [query_variances]
@@ -45,14 +46,15 @@ def test_workers_that_have_the_files_in_a_folder_of_their_own_read_those(
     (cell, *_) = (cell for grid in grids for cell in grid.cells)
     for name in ("mine.csv", "domain.yaml"):
         (files / name).unlink()
-    gone = solve.build(cell.workload)
-    assert "cannot be read (No such file" in gone.error
+    with pytest.raises(WorkloadError, match=r"cannot be read \(No such file"):
+        solve.build(cell.workload)
     other = tmp_path_factory.mktemp("other")
     write_files(other)
     monkeypatch.chdir(other)
     assert solve.build(cell.workload).m == 5
     (other / "mine.csv").write_text("label,age,variance\nall,,4\n")
-    assert "has changed since the sweep began" in solve.build(cell.workload).error
+    with pytest.raises(WorkloadError, match="has changed since the sweep began"):
+        solve.build(cell.workload)
 
 
 def test_a_mistake_in_the_queries_is_one_of_the_experiment(files):

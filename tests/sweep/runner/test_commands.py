@@ -22,10 +22,10 @@ from sweep.grid.grids import unite_cells
 from sweep.plan import costs, solves, tasks
 from sweep.plan.tasks import CellTask, Solve
 from sweep.report.messages import describe_more
-from sweep.runner import session, status
+from sweep.runner import status
 from sweep.runner.selection import select_cells
 from sweep.state.stored import of_store
-from sweep.store import folder
+from sweep.store import code, folder
 from sweep.store.folder import About, Store, WorkerStore
 from sweep.store.journal import Journal
 from sweep.store.ledger import MAX_WORKER_DEATHS, Ledger
@@ -372,7 +372,7 @@ def test_a_dataset_that_other_code_has_made_is_made_again(client, small, tmp_pat
     heard = []
     sweep.run(small("[2]", "[IP]"), tmp_path / "s", client)
     for code_now in ("before", "after"):
-        monkeypatch.setattr(session, "_hash_deriving_code", lambda code_now=code_now: code_now)
+        monkeypatch.setattr(code, "project", lambda code_now=code_now: code_now)
         for _ in range(2):
             sweep.run(small("[2]", "[IP]"), tmp_path / "s", client, listen=heard.append)
     assert len([event for event in heard if isinstance(event, events.DatasetWritten)]) == 2

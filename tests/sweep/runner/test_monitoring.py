@@ -163,11 +163,12 @@ def test_every_rare_event_comes_back_from_the_log_with_its_time(tmp_path, clock)
     for event in [*frequent, *told]:
         hear(event)
     (store / "runs.jsonl").open("a").write('{"torn')
-    lines = list(log.read_lines(store))
-    assert [log.parse_event(line) for line in lines] == told
-    assert {line["time"] for line in lines} == {clock.now}
+    (store / "runs.jsonl").open("a").write('\n{"event": "OfAnotherVersion", "time": 1.0}\n')
+    *lines, other = log.read_lines(store)
+    assert [line.event for line in lines] == told
+    assert {line.time for line in lines} == {clock.now}
     assert all(messages.describe(event) for event in [*frequent, *told])
-    assert log.parse_event({"event": "OfAnotherVersion", "time": 1.0}) is None
+    assert (other.time, other.event) == (1.0, None)
 
 
 def test_a_log_that_cannot_be_written_ends_no_run(client, small, tmp_path):
@@ -183,11 +184,13 @@ def test_a_log_that_cannot_be_written_ends_no_run(client, small, tmp_path):
 
 def test_a_run_leaves_its_log_and_its_figures(client, small, tmp_path):
     sweep.run(small(), tmp_path / "s", client)
-    told = Counter(line["event"] for line in log.read_lines(tmp_path / "s"))
+    told = Counter(line.content["event"] for line in log.read_lines(tmp_path / "s"))
     assert told["RunStarted"] == told["RunEnded"] == told["ClusterReady"] == 1
     progress = log.read_progress(tmp_path / "s")
     *_, ended = log.read_lines(tmp_path / "s")
-    assert progress.seconds == ended["seconds"], "status and logs tell the same length of the run"
+    assert progress.seconds == ended.event.seconds, (
+        "status and logs tell the same length of the run"
+    )
     assert progress.statuses == {"ok": 4}
     assert progress.share == 1.0
     assert progress.core_s > 0.0

@@ -13,7 +13,7 @@ from sweep.state.stored import of_store
 def test_a_rerun_that_is_refused_is_no_run_in_the_log(swept, tmp_path):
     swept(tmp_path / "s")
     before = list(log.read_lines(tmp_path / "s"))
-    assert before[-1]["event"] == "RunEnded"
+    assert isinstance(before[-1].event, events.RunEnded)
     with pytest.raises(SweepError, match="holds for no cell"):
         sweep.rerun(tmp_path / "s", "mechanism == 'CA'")
     assert list(log.read_lines(tmp_path / "s")) == before

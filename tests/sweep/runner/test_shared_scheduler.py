@@ -50,7 +50,7 @@ def test_two_commands_on_one_scheduler_each_get_their_own(processes, tmp_path, r
 def test_names_of_runs_of_the_same_number_sort_by_their_time(monkeypatch):
     seconds = iter(range(1_900_000_000, 1_900_000_020))
     monkeypatch.setattr(session, "time", SimpleNamespace(time=lambda: next(seconds)))
-    names = [session._name_run(["r000006-store-x-000000.jsonl"], "store") for _ in range(20)]
+    names = [session.name_run(["r000006-store-x-000000.jsonl"], "store") for _ in range(20)]
     assert names == sorted(names)
     assert {name[:7] for name in names} == {"r000007"}
 

@@ -63,8 +63,8 @@ def aged(folder, chosen=lambda record: True, digits=0):
 
 def refusals(store):
     """The sentences on workers that a run has refused, in its store's log."""
-    found = [log.parse_event(line) for line in log.read_lines(store)] if store.exists() else []
-    warned = [one.message for one in found if isinstance(one, events.Warned)]
+    found = log.read_lines(store) if store.exists() else []
+    warned = [one.event.message for one in found if isinstance(one.event, events.Warned)]
     return [one for one in warned if one.startswith("worker ")]
 
 

@@ -77,7 +77,7 @@ def test_a_sweep_is_run_resumed_and_read_there(address, small, tmp_path, workers
     first = sweep.run(small(), address, workers)
     assert (first.status == 2).all()
     assert log.read_progress(location(address)).statuses == {"ok": 4}
-    assert [line["event"] for line in log.read_lines(location(address))][-1] == "RunEnded"
+    assert [line.content["event"] for line in log.read_lines(location(address))][-1] == "RunEnded"
     assert "run ended" in command("logs", address).output
     here = sweep.run(small(), tmp_path / "here", workers)
     np.testing.assert_array_equal(first.squared_privacy_cost, here.squared_privacy_cost)

@@ -14,10 +14,8 @@ from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Solve, Task
 from sweep.store.folder import About, Store, WorkerStore
 from sweep.store.paths import DiskPath
-from sweep.store.records import Status
 from sweep.worker import perform as module
 from sweep.worker.perform import perform
-from sweep.worker.solve import Facts
 
 PREFIX = Spec("prefix", {"d": 4})
 
@@ -57,7 +55,7 @@ def test_a_task_tries_once_to_build_what_fails(monkeypatch):
 
     def fails(spec):
         tried.append(spec)
-        return Facts(Status.FAILED, error="it fails")
+        raise workloads.WorkloadError("it fails")
 
     monkeypatch.setattr(module, "build", fails)
     bounds = [
