@@ -193,7 +193,3 @@ Event = (
     | RunEnded
 )
 Listener = Callable[[Event], None]
-
-
-def ignore(event: Event) -> None:
-    """Ignore an event: the default listener."""

@@ -125,7 +125,7 @@ def connected(spec: ClusterSpec) -> Iterator[distributed.Client]:
             logger.setLevel(logging.CRITICAL)
         # errors in Dask's tasks that nobody awaits are logged when the tasks are collected: here
         stack.callback(gc.collect)
-        cluster: Any = None if spec.address else _start(spec, stack)
+        cluster: Any = None if spec.address else start_cluster(spec, stack)
         address = spec.address or cluster.scheduler_address
         with _explain_errors(f"scheduler {address!r} cannot be reached"):
             if not spec.insecure and describe_exposure(address) == _MACHINES:
@@ -189,7 +189,7 @@ def count_threads(spec: ClusterSpec) -> int:
     return workers * threads
 
 
-def _start(spec: ClusterSpec, stack: ExitStack) -> Any:
+def start_cluster(spec: ClusterSpec, stack: ExitStack) -> Any:
     """Start the cluster of a specification; it is closed when ``stack`` is closed."""
     what = f"cluster {spec.module}.{spec.cls} cannot be started"
     default = spec.kwargs is LOCAL.kwargs  # without a cluster.yaml to check

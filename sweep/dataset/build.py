@@ -56,10 +56,11 @@ def derived(
 def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
     """Build the dataset of one grid; large variables are computed only when `files` writes them."""
     table = Derivation(grid, ledger, experiment)
-    rows, numbers = table.rows, table.numbers()
+    compared, recorded_names = table.numbers()
     dims = tuple(axis.name for axis in grid.axes)
     cells = np.full([len(axis.values) for axis in grid.axes], -1, dtype=np.int32)
-    cells.flat[locate_cells(grid.cells, grid.axes)] = np.arange(len(rows))
+    cells.flat[locate_cells(grid.cells, grid.axes)] = np.arange(len(table.rows))
+    rows = np.append(table.rows, np.int32(-1))[cells]
     coords, data = dict[str, Any](), dict[str, Any]()
     for axis in grid.axes:
         for name, labels in ((axis.name, axis.values), *axis.companions.items()):
@@ -68,14 +69,20 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
         coords[name] = ((), _labels([value])[0])
 
     def add(
-        name: str, values: Values, fill: ArrayLike = np.nan, over: tuple[str, ...] = ()
+        name: str,
+        values: Values,
+        of: Rows,
+        fill: ArrayLike = np.nan,
+        over: tuple[str, ...] = (),
     ) -> None:
         more = tuple(len(coords[axis][1]) for axis in over)
-        data[name] = ((*dims, *over), _laid_out(cells, values, np.asarray(fill), more))
+        data[name] = ((*dims, *over), _lay_out(of, values, np.asarray(fill), more))
 
-    for name, values in numbers.items():
-        add(name, values)
-    if "squared_privacy_cost" in numbers:
+    for name, values in compared.items():
+        add(name, values, cells)
+    for name in recorded_names:
+        add(name, partial(ledger.numbers, name), rows)
+    if "squared_privacy_cost" in compared:
         budgets = set[str]()
         for name, chosen in (("delta", experiment.delta), ("epsilon", experiment.epsilon)):
             if not chosen or name in coords:  # an axis of the grid, or epsilon without delta
@@ -84,14 +91,14 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
             budgets.add(name)
         for name, values in table.over_budgets().items():
             if budgets >= set(BUDGETS[name]):
-                add(name, values, over=BUDGETS[name])
+                add(name, values, cells, over=BUDGETS[name])
 
     def started(some: Rows) -> Column:
-        seconds = ledger.numbers("started", rows[some])  # 0 if unknown
+        seconds = ledger.numbers("started", some)  # 0 if unknown
         return np.where(seconds > 0, seconds * 1e3, np.nan).astype("datetime64[ms]")
 
     def recorded(name: str, width: int, some: Rows) -> Column:
-        numbers, known_texts = ledger.texts(name, rows[some])
+        numbers, known_texts = ledger.texts(name, some)
         distinct, inverse = np.unique(numbers, return_inverse=True)
         cut = [known_texts[number] for number in distinct.tolist()]
         for number, text in enumerate(cut):
@@ -100,14 +107,14 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
                 cut[number] = f"{text[: width // 4]}…{text[width // 4 + 1 - width :]}"
         return np.array(cut, np.str_)[inverse]
 
-    add("status", lambda some: ledger.statuses(rows[some]), np.int8(Status.ABSENT))
-    add("started", started, np.datetime64("NaT", "ms"))
-    add("attempt", lambda some: ledger.numbers("attempt", rows[some]), np.int32(0))
+    add("status", ledger.statuses, rows, np.int8(Status.ABSENT))
+    add("started", started, rows, np.datetime64("NaT", "ms"))
+    add("attempt", partial(ledger.numbers, "attempt"), rows, np.int32(0))
     for name, width in _WIDTHS.items():
-        add(name, partial(recorded, name, width), np.zeros((), f"<U{width}"))
+        add(name, partial(recorded, name, width), rows, np.zeros((), f"<U{width}"))
     key = np.zeros((), _KEY)
-    add("cell", lambda some: grid.cells.ids[some].astype(_KEY), key)
-    add("solve", lambda some: grid.cells.take(some).keys("solve").astype(_KEY), key)
+    add("cell", lambda some: grid.cells.ids[some].astype(_KEY), cells, key)
+    add("solve", lambda some: grid.cells.take(some).keys("solve").astype(_KEY), cells, key)
     attributes = {
         "title": experiment.title or experiment.name,
         "source": experiment.source,
@@ -160,15 +167,16 @@ def files(dataset: xr.Dataset | xr.DataTree) -> dict[str, bytes]:
     return {name: content.as_buffer_like() for name, content in made.items()}
 
 
-def _laid_out(cells: Rows, values: Values, fill: Column, more: tuple[int, ...]) -> Any:
+def _lay_out(numbers: Rows, values: Values, fill: Column, more: tuple[int, ...]) -> Any:
     """Return a variable's array over all points of a grid; a large array is lazy (dask).
 
     Parameters
     ----------
-    cells : numpy.ndarray
-        The number of the cell at every point; -1 if the point has no cell.
+    numbers : numpy.ndarray
+        The number of the cell at every point, or its row in the ledger; -1 if the point has no
+        cell.
     values : callable
-        Returns the values of some cells, given the cells' numbers.
+        Returns the values of some cells, given these numbers.
     fill : numpy.ndarray
         The value at points that have no cell; the result has its data type.
     more : tuple of int
@@ -180,17 +188,17 @@ def _laid_out(cells: Rows, values: Values, fill: Column, more: tuple[int, ...]) 
         laid[some >= 0] = values(some[some >= 0])
         return laid
 
-    shape = (*cells.shape, *more)
+    shape = (*numbers.shape, *more)
     if math.prod(shape) * fill.itemsize <= AT_ONCE_BYTES:
-        return part(cells)
+        return part(numbers)
     import dask.array as da
 
     untyped: Any = da
 
     def block(block_info: Mapping[None, Any]) -> Column:
-        ends = block_info[None]["array-location"][: cells.ndim]
-        return part(cells[tuple(slice(*end) for end in ends)])
+        ends = block_info[None]["array-location"][: numbers.ndim]
+        return part(numbers[tuple(slice(*end) for end in ends)])
 
-    split = ("auto",) * cells.ndim + (-1,) * len(more)
+    split = ("auto",) * numbers.ndim + (-1,) * len(more)
     chunks = untyped.core.normalize_chunks(split, shape, limit=AT_ONCE_BYTES, dtype=fill.dtype)
     return untyped.map_blocks(block, chunks=chunks, dtype=fill.dtype, meta=np.empty(0, fill.dtype))

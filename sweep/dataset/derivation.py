@@ -41,19 +41,16 @@ class Derivation:
     def _recorded(self, name: str, cells: Rows) -> Float:
         return self.ledger.numbers(name, self.rows[cells])
 
-    def numbers(self) -> dict[str, Values]:
-        """Return functions that compute one number for each cell, by variable name.
+    def numbers(self) -> tuple[dict[str, Values], tuple[str, ...]]:
+        """Return functions that compute a number for each cell, and the names of recorded numbers.
 
-        A missing number is NaN. Query graphs are solved at a single ε and have no privacy cost, so
-        they have only the numbers that their records contain.
+        The functions are by variable name. A missing number is NaN. Query graphs are solved at a
+        single ε and have no privacy cost, so they have only recorded numbers.
         """
-        compared = self._compared()
+        compared = self._compare()
         extra = sorted({*self.ledger.reported(self.rows)} - {*compared, *_REPORTED})
-        recorded = (*_REPORTED, *extra, *_OF_THE_RECORD)
         is_graph = self.grid.cells[0].kind == "graph"
-        return ({} if is_graph else compared) | {
-            name: partial(self._recorded, name) for name in recorded
-        }
+        return {} if is_graph else compared, (*_REPORTED, *extra, *_OF_THE_RECORD)
 
     def over_budgets(self) -> dict[str, Values]:
         """Return functions that compute numbers for each cell and budget, by variable name.
@@ -126,7 +123,7 @@ class Derivation:
             values[numbers == number] = value(curve)
         return values
 
-    def _compared(self) -> dict[str, Values]:
+    def _compare(self) -> dict[str, Values]:
         """Return functions for privacy costs, total variances and comparisons, by variable name.
 
         Cells are compared with the reference mechanism, with the lower bound, and with CA, the

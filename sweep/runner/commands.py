@@ -44,7 +44,7 @@ def run(
     allow_mixed: bool = False,
     patience: float | None = None,
     mechanisms: Mapping[str, code.Function] | None = None,
-    listen: events.Listener = events.ignore,
+    listen: events.Listener | None = None,
 ) -> Store:
     """Solve the cells of an experiment for which a store has no result yet.
 
@@ -130,7 +130,7 @@ def rerun(
     allow_mixed: bool = False,
     patience: float | None = None,
     mechanisms: Mapping[str, code.Function] | None = None,
-    listen: events.Listener = events.ignore,
+    listen: events.Listener | None = None,
 ) -> Store:
     """Solve some cells of a store again.
 

@@ -120,9 +120,9 @@ class Dispatch:
     def __init__(
         self, session: Session, workforce: Workforce, planned: Tasks, worker_store: WorkerStore
     ) -> None:
-        self._session, self._workforce, self._planned = session, workforce, planned
-        self._in_flight = InFlight(workforce, worker_store)
-        self._suspects = deque[Task]()
+        self._session, self.workforce, self._planned = session, workforce, planned
+        self.in_flight = InFlight(workforce, worker_store)
+        self.suspects = deque[Task]()
         self._seen: dict[str, float] = {}
         self._first_errors: dict[str, list[str]] = {}
         self._stopped = set[str]()
@@ -141,14 +141,14 @@ class Dispatch:
         NoWorkersError, SchedulerLostError
             If the workers or the scheduler are missing for longer than the cluster's ``patience``.
         """
-        in_flight, workforce = self._in_flight, self._workforce
-        planned, suspects, sent = self._planned, self._suspects, 0
+        in_flight, workforce = self.in_flight, self.workforce
+        planned, suspects, sent = self._planned, self.suspects, 0
         try:
             while left := len(in_flight.flights) + len(suspects) + len(planned) - sent:
                 tick()
                 # 1. workers that have come or gone
                 if workforce.look():
-                    self._try_suspects()
+                    self.try_suspects()
                 self._session.meter.look(workforce.threads, left)
                 # 2. send as many tasks as keep every thread busy
                 room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * sum(workforce.threads))
@@ -163,13 +163,13 @@ class Dispatch:
                     for flight in [*lost, *(ended or ())[:1]]:
                         self._send(flight.task.again())
                 elif ended is not None:
-                    self._handle(*ended)
+                    self.handle(*ended)
         finally:
             in_flight.withdraw(in_flight.flights)
 
-    def _try_suspects(self) -> None:
+    def try_suspects(self) -> None:
         """Withdraw tasks whose workers are gone; try suspects if no other tasks are in flight."""
-        in_flight, workers, now = self._in_flight, self._workforce.workers, time.monotonic()
+        in_flight, workers, now = self.in_flight, self.workforce.workers, time.monotonic()
         if not workers:  # also if the scheduler does not answer
             return
         # Dask leaves a task waiting for ever if all the workers that may run it are gone
@@ -183,18 +183,18 @@ class Dispatch:
             deaths = in_flight.count_deaths(gone)
             for flight in in_flight.withdraw(gone):
                 # only a task that ran alone is certain to have killed its worker
-                self._handle(flight, Loss(deaths.get(flight.task.name, 0) if flight.alone else 0))
+                self.handle(flight, Loss(deaths.get(flight.task.name, 0) if flight.alone else 0))
         # a suspect is tried only where nothing else runs that its death would take along
         trials = {flight.where[0] for _, flight in flights if flight.alone}
         self._seen = {worker: self._seen.get(worker, now) for worker in workers}
         settled = [worker for worker in workers if now - self._seen[worker] >= SETTLED_SECONDS]
         for worker in settled if len(flights) == len(trials) else ():
-            if self._suspects and worker not in trials:
-                task = self._suspects.popleft()
+            if self.suspects and worker not in trials:
+                task = self.suspects.popleft()
                 self._session.emit(TaskRetried(task.cells))
                 in_flight.submit(task, alone_on=worker)
 
-    def _handle(self, flight: Flight, end: TaskOutcome | Loss) -> None:
+    def handle(self, flight: Flight, end: TaskOutcome | Loss) -> None:
         task = flight.task
         if isinstance(end, TaskOutcome):
             self._settle(task, end)
@@ -202,22 +202,22 @@ class Dispatch:
         if flight.alone:
             task = replace(task, deaths=task.deaths + end.deaths)
         if end.worker:
-            self._workforce.refuse(end.worker, end.message)
+            self.workforce.refuse(end.worker, end.message)
         if end.deaths and task.deaths >= MAX_WORKER_DEATHS:
-            self._give_up(task, _WORKER_DIED)
+            self.give_up(task, _WORKER_DIED)
         elif not end.deaths and len(task.earlier) >= MOST_REPEATS:
-            self._give_up(task, f"no worker did it: {end.message}; run again to continue")
+            self.give_up(task, f"no worker did it: {end.message}; run again to continue")
         elif end.deaths or flight.alone:
-            self._suspects += task.alone()
+            self.suspects += task.alone()
         else:
             self._send(task.again())
 
-    def _give_up(self, task: Task, error: str) -> None:
+    def give_up(self, task: Task, error: str) -> None:
         """Record the solves of a task as lost, except those that a worker has already recorded.
 
         The error is recorded for the task's bounds only if the task killed too many workers.
         """
-        solved = read_recorded(task, self._in_flight.worker_store)
+        solved = read_recorded(task, self.in_flight.worker_store)
         records = list(solved.values())
         started = time.time() if task.deaths else 0.0
         lost = CellRecord(*NO_CELL, Status.LOST, error=error, started=started, deaths=task.deaths)
@@ -232,7 +232,7 @@ class Dispatch:
             solves = [solve for solve in task.solves if solve.mechanism.shown not in self._stopped]
             task = replace(task, solves=tuple(solves))
         if task.solves:
-            self._in_flight.submit(task)
+            self.in_flight.submit(task)
 
     def _settle(self, task: Task, done: TaskOutcome) -> None:
         """Accept an outcome; stop a user's mechanism if its first cells all fail with one error.
@@ -260,13 +260,13 @@ class Dispatch:
                 f"{error}; the rest stays pending, and the same command continues"
             )
         )
-        flights = self._in_flight.flights.items()
+        flights = self.in_flight.flights.items()
         concerned = [
             task
             for task, flight in flights
             if name in {solve.mechanism.shown for solve in flight.task.solves}
         ]
-        for flight in self._in_flight.withdraw(concerned):
+        for flight in self.in_flight.withdraw(concerned):
             self._send(flight.task.again())
 
 
@@ -287,7 +287,7 @@ class InFlight:
     workforce: Workforce
     worker_store: WorkerStore
     flights: dict[str, Flight] = field(default_factory=dict)
-    _landed: SimpleQueue[tuple[str, TaskOutcome | Loss]] = field(default_factory=SimpleQueue)
+    landed: SimpleQueue[tuple[str, TaskOutcome | Loss]] = field(default_factory=SimpleQueue)
 
     def submit(self, task: Task, alone_on: str | None = None) -> None:
         """Send a task to the worker ``alone_on`` or, by default, to any worker with enough memory.
@@ -333,7 +333,7 @@ class InFlight:
             elif future.status == "error":  # `perform` raises nothing: the task cannot be unpickled
                 worker = self._ask(lambda dask_scheduler: [*dask_scheduler.tasks[key].erred_on])
                 end = Loss(0, (worker or [""])[0], checks.explain_unreadable(error))
-        self._landed.put((key, end))
+        self.landed.put((key, end))
 
     def take_next_end(self) -> tuple[Flight, TaskOutcome | Loss] | None:
         """The next task that has ended, and its outcome or loss.
@@ -341,7 +341,7 @@ class InFlight:
         None if no task ends within half a second, or if the task that ended was withdrawn.
         """
         try:
-            key, end = self._landed.get(timeout=_TICK_SECONDS)
+            key, end = self.landed.get(timeout=_TICK_SECONDS)
         except Empty:
             return None
         return (self.flights.pop(key), end) if key in self.flights else None

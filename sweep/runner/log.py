@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import get_args
 
-from sweep.events import CellsDone, DatasetWritten, Event, Listener, Progressed, RunEnded, ignore
+from sweep.events import CellsDone, DatasetWritten, Event, Listener, Progressed, RunEnded
 from sweep.store.paths import Location, parsed, unreadable
 
 NAME, PROGRESS = "runs.jsonl", "progress.json"
@@ -29,11 +29,11 @@ class Log:
     ----------
     store : Path or ObjectPath
         The store's folder.
-    listen : Listener
+    listen : Listener, optional
         Called with every event.
     """
 
-    def __init__(self, store: Location, listen: Listener = ignore) -> None:
+    def __init__(self, store: Location, listen: Listener | None = None) -> None:
         self._store, self._listen = store, listen
         self._latest: Progressed | None = None
         self._next = 0.0
@@ -52,7 +52,8 @@ class Log:
             self._next = now + _SECONDS[isinstance(self._store, Path)]
             with suppress(OSError):
                 (self._store / PROGRESS).write_bytes(_line(self._latest).encode())
-        self._listen(event)
+        if self._listen is not None:
+            self._listen(event)
 
 
 @dataclass(frozen=True)

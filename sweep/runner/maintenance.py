@@ -32,7 +32,7 @@ def merge(
     stores: Sequence[str | Path],
     into: str | Path,
     *,
-    listen: events.Listener = events.ignore,
+    listen: events.Listener | None = None,
 ) -> int:
     """Merge the results of several stores.
 
@@ -116,7 +116,7 @@ def forget(
     store: str | Path,
     where: str | None,
     *,
-    listen: events.Listener = events.ignore,
+    listen: events.Listener | None = None,
 ) -> int:
     """Forget everything that is recorded about some cells.
 
@@ -155,7 +155,7 @@ def forget(
     return len(chosen)
 
 
-def compact(store: str | Path, *, listen: events.Listener = events.ignore) -> int:
+def compact(store: str | Path, *, listen: events.Listener | None = None) -> int:
     """Join all journal segments into one, which is faster to read and copy.
 
     Parameters

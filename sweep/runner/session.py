@@ -241,7 +241,7 @@ class Session:
 
 
 @contextmanager
-def open_session(stored: StoredExperiment, listen: events.Listener) -> Iterator[Session]:
+def open_session(stored: StoredExperiment, listen: events.Listener | None) -> Iterator[Session]:
     """Lock a store and open a session in it; at the end, bring its dataset and log up to date.
 
     Raises

@@ -12,7 +12,7 @@ from sweep.errors import ExperimentError, StoreError, UnknownNameError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
 from sweep.grid.axes import is_available
-from sweep.grid.cells import Cell, Cells
+from sweep.grid.cells import Cells
 from sweep.grid.expansion import lay_out
 from sweep.grid.grids import Grid, unite_cells
 from sweep.store import code
@@ -21,7 +21,7 @@ from sweep.store.journal import Journal
 from sweep.store.keys import KEY
 from sweep.store.ledger import Ledger
 from sweep.store.paths import Location
-from sweep.store.records import FINAL, TROUBLED, SolveCode, Status
+from sweep.store.records import FINAL, REVISED, TROUBLED, Status
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,17 +102,12 @@ def solved_by_other_code(
     final = np.isin(ledger.statuses(rows), FINAL)
     number, texts = ledger.texts("code", rows)
     solved = np.array(texts, KEY)[number]
-    revised = np.array([SolveCode(text).revised for text in texts], KEY)[number]
-
-    def present(cell: Cell) -> SolveCode:
-        return codes.of_solve(cell.workload.name, cell.solved)
-
-    stale = final & (
-        (revised != cells.by_family(lambda cell: present(cell).revised.encode()))
-        | certified_by_other_code(cells, ledger, codes)
-    )
-    edited = solved != cells.by_family(lambda cell: present(cell).encode())
-    return stale, final & edited & ~stale
+    present = cells.by_family(
+        lambda cell: codes.of_solve(cell.workload.name, cell.solved).encode()
+    ).astype(KEY)
+    revised = solved.astype(REVISED) != present.astype(REVISED)
+    stale = final & (revised | certified_by_other_code(cells, ledger, codes))
+    return stale, final & (solved != present) & ~stale
 
 
 def code_states(cells: Cells, ledger: Ledger) -> NDArray[np.str_]:

@@ -86,7 +86,7 @@ class Codes:
         family, known = self._of_family(workload), solvers.all_mechanisms()[mechanism.name]
         solver = self._of_mechanism(known, *_name_modules(known, mechanism))
         sources = _digest([family.source, solver.source])
-        return SolveCode.of(family.revision, solver.revision, sources)
+        return SolveCode(family.revision[:8] + solver.revision[:6] + sources[:6])
 
     def _identify_family(self, workload: str) -> _Identity:
         """Return the identity of the code that builds a workload and certifies its bounds.

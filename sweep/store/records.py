@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar
 
+import numpy as np
+
 
 class Status(IntEnum):
     """State of a cell; the values are the dataset's ``flag_values``."""
@@ -32,26 +34,22 @@ _LONGEST_REASON = 120
 
 
 class SolveCode(str):
-    """The identity of a solve's code (`sweep.store.code`): a text of 20 hexadecimal digits."""
+    """The identity of a solve's code (`sweep.store.code`): a text of 20 hexadecimal digits.
+
+    Eight digits are of the code that certifies bounds, six of the code that solves, and six of the
+    modules' sources.
+    """
 
     __slots__ = ()
-
-    @classmethod
-    def of(cls, certifier: str, solver: str, modules: str) -> "SolveCode":
-        """Return the identity made of the hashes of the code's three parts."""
-        return cls(certifier[:8] + solver[:6] + modules[:6])
 
     @property
     def certifier(self) -> "SolveCode":
         """The identity of the code that certifies the solve's lower bound."""
         return SolveCode(self[:8])
 
-    @property
-    def revised(self) -> str:
-        """The identity of all code that can make the solve's result stale."""
-        return self[:14]
 
-
+REVISED = np.dtype("S14")
+"""The data type of the part of a `SolveCode` whose change makes the solve's result stale."""
 UNKNOWN = SolveCode()
 """The identity of code that is not known."""
 NO_CELL = ("", "", "")

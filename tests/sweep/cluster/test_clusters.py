@@ -158,7 +158,7 @@ def test_a_cluster_that_does_not_close_is_reported_and_abandoned(monkeypatch, er
         pytest.warns(UserWarning, match=f"may have left workers behind; check for them: {said}"),
         ExitStack() as stack,
     ):
-        clusters._start(bad("end", error, lambda: error or left.wait(600)), stack)
+        clusters.start_cluster(bad("end", error, lambda: error or left.wait(600)), stack)
     left.set()
 
 
@@ -239,7 +239,7 @@ def test_without_a_cluster_file_the_hint_is_not_to_check_it(killed_at_start):
     """Which makes the exit code 1: the experiment and its options are right."""
     killed_at_start(99)
     with pytest.raises(NoWorkersError, match=r"LocalCluster cannot be started: .*run again") as it:
-        clusters._start(specification.LOCAL, ExitStack())
+        clusters.start_cluster(specification.LOCAL, ExitStack())
     assert "cluster.yaml" not in str(it.value)
 
 

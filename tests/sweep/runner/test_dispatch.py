@@ -10,7 +10,6 @@ from distributed import KilledWorker
 from faults import UnprintableError
 from processes import until
 
-from sweep import events
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import CellTask, Solve, Task
 from sweep.runner import dispatch
@@ -61,9 +60,9 @@ def dispatched(tmp_path, monkeypatch):
         settled.append((task, done))
         return ()
 
-    session = SimpleNamespace(accept=accept, emit=events.ignore)
+    session = SimpleNamespace(accept=accept, emit=[].append)
     made = dispatch.Dispatch(session, workforce(Client(), refused), (), WorkerStore(place))
-    made.client, made.settled, made.refused = made._workforce.client, settled, refused
+    made.client, made.settled, made.refused = made.workforce.client, settled, refused
     return made
 
 
@@ -74,23 +73,23 @@ def workforce(client, refused=()):
 
 def look(made, workers="xyz", deaths=None):
     """The trials that begin with these workers and deaths: solves and worker of each."""
-    before = {*made._in_flight.flights}
-    made._workforce.workers = dict.fromkeys(workers)
-    made._in_flight.count_deaths = lambda names: deaths or {}
-    made._try_suspects()
-    begun = [one for name, one in made._in_flight.flights.items() if name not in before]
+    before = {*made.in_flight.flights}
+    made.workforce.workers = dict.fromkeys(workers)
+    made.in_flight.count_deaths = lambda names: deaths or {}
+    made.try_suspects()
+    begun = [one for name, one in made.in_flight.flights.items() if name not in before]
     return [("".join(solve.key for solve in one.task.solves), *one.where) for one in begun]
 
 
 def end(made, key, how):
     """End the flight of the solve with this key."""
-    flights = made._in_flight.flights
+    flights = made.in_flight.flights
     (name,) = (name for name, one in flights.items() if one.task.solves[-1].key == key)
-    made._handle(flights.pop(name), how)
+    made.handle(flights.pop(name), how)
 
 
 def test_each_solve_has_a_worker_of_its_own_and_all_workers_have_one(dispatched):
-    dispatched._suspects += [*task("many", "a", "b", "c").alone(), *task("one", "d").alone()]
+    dispatched.suspects += [*task("many", "a", "b", "c").alone(), *task("one", "d").alone()]
     assert look(dispatched) == [("a", "x"), ("b", "y"), ("c", "z")]
     assert look(dispatched) == []
     end(dispatched, "b", TaskOutcome("b", (), written=True))
@@ -99,17 +98,17 @@ def test_each_solve_has_a_worker_of_its_own_and_all_workers_have_one(dispatched)
 
 def test_suspects_wait_for_the_other_tasks_and_for_workers_to_settle(dispatched, monkeypatch):
     monkeypatch.setattr(dispatch, "SETTLED_SECONDS", 600.0)
-    dispatched._suspects += task("one", "a").alone()
+    dispatched.suspects += task("one", "a").alone()
     assert look(dispatched, ["new"]) == []
     monkeypatch.setattr(dispatch, "SETTLED_SECONDS", 0.0)
-    dispatched._in_flight.submit(task("other", "b"))
+    dispatched.in_flight.submit(task("other", "b"))
     assert look(dispatched, ["new"]) == []
     end(dispatched, "b", TaskOutcome("b", (), written=True))
     assert look(dispatched, ["new"]) == [("a", "new")]
 
 
 def test_only_solves_that_kill_their_workers_alone_are_given_up(dispatched):
-    dispatched._in_flight.submit(task("both", "killer", "innocent"))
+    dispatched.in_flight.submit(task("both", "killer", "innocent"))
     end(dispatched, "innocent", Loss(2))
     assert look(dispatched) == [("killer", "x"), ("innocent", "y")]
     done = TaskOutcome("innocent", (), written=True)
@@ -127,22 +126,22 @@ def test_only_solves_that_kill_their_workers_alone_are_given_up(dispatched):
 
 
 def test_a_trial_whose_worker_is_gone_begins_again_elsewhere(dispatched):
-    dispatched._suspects += task("one", "a").alone()
+    dispatched.suspects += task("one", "a").alone()
     look(dispatched, ["gone"])
-    (name,) = dispatched._in_flight.flights
+    (name,) = dispatched.in_flight.flights
     assert look(dispatched, []) == [], "the scheduler does not answer"
     assert dispatched.client.cancelled == []
     assert look(dispatched, ["other"], {name: 1}) == [("a", "other")]
     assert dispatched.client.cancelled == [name]
-    (flight,) = dispatched._in_flight.flights.values()
+    (flight,) = dispatched.in_flight.flights.values()
     assert flight.task.deaths == 1
 
 
 def test_a_result_that_was_recorded_before_its_worker_died_counts(dispatched):
     one = task("one", "a")
     record = CellRecord("a", "a", "p", Status.OK)
-    write_segment(dispatched._in_flight.worker_store.store.journal, f"{one.name}+000", [record])
-    dispatched._give_up(one.again(), "it died")
+    write_segment(dispatched.in_flight.worker_store.store.journal, f"{one.name}+000", [record])
+    dispatched.give_up(one.again(), "it died")
     ((_, done),) = dispatched.settled
     assert done.records == (record,)
 
@@ -159,7 +158,7 @@ def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
 ):
     monkeypatch.setattr(dispatch, "MOST_REPEATS", 3)
     sent = task("one", "a")
-    dispatched._in_flight.submit(sent)
+    dispatched.in_flight.submit(sent)
     while not dispatched.settled:
         end(dispatched, "a", how)
     names = dispatched.client.sent
@@ -198,7 +197,7 @@ def fetched(client, future):
     in_flight = InFlight(workforce(client), None)
     in_flight.flights[future.key] = Flight(task("one", "a"), future, [], alone=False)
     future.add_done_callback(in_flight.fetch)
-    until(lambda: not in_flight._landed.empty())
+    until(lambda: not in_flight.landed.empty())
     return in_flight.take_next_end()[1]
 
 

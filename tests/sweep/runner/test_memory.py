@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from distributed import Nanny, Scheduler, SpecCluster, get_worker
 
-from sweep import events
 from sweep.cluster import specification, workforce
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import Cost, Solve, Solves, Tasks
@@ -59,9 +58,9 @@ def workers_of(client, monkeypatch, size, tick=lambda: None, large_takes=0.1):
         return ()
 
     meter = SimpleNamespace(look=lambda threads, left: None)
-    session = SimpleNamespace(accept=accept, emit=events.ignore, meter=meter)
+    session = SimpleNamespace(accept=accept, emit=[].append, meter=meter)
     spec = specification.ClusterSpec(address=client.scheduler.address)
-    watch = workforce.Workforce(client, spec, events.ignore, ExitStack())
+    watch = workforce.Workforce(client, spec, [].append, ExitStack())
     dispatch.Dispatch(session, watch, planned, worker_store).perform(tick)
     return {record.error for record in done}
 

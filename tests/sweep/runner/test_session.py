@@ -23,5 +23,5 @@ def test_a_session_reads_and_changes_nothing_before_it_is_prepared(swept, tmp_pa
     swept(tmp_path / "s")
     stored = of_store(tmp_path / "s")
     shutil.rmtree(tmp_path / "s")
-    Session(stored, events.ignore, lambda: None)
+    Session(stored, [].append, lambda: None)
     assert not (tmp_path / "s").exists()
