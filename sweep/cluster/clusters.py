@@ -75,10 +75,9 @@ class _Client(distributed.Client):
 
     def start(self, **options: Any) -> None:
         """Connect to the scheduler, or stop the event loop."""
+        late = options["timeout"] + LATE_SECONDS
         try:
-            distributed.Client.start(
-                self, callback_timeout=options["timeout"] + LATE_SECONDS, **options
-            )
+            distributed.Client.start(self, callback_timeout=late, **options)
         except BaseException:
             self._loop_runner.stop()
             raise

@@ -8,14 +8,15 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 _T = TypeVar("_T")
+_Handler = Callable[[int, FrameType | None], object] | int | None
 WHILE_STARTING = "the cluster is closed once it has started; Ctrl-C again may leave workers behind"
 
 
 @contextmanager
-def restored_handlers() -> Iterator[dict[signal.Signals, Any]]:
+def restored_handlers() -> Iterator[dict[signal.Signals, _Handler]]:
     """Restore the signal handlers at the end, since importing some cluster modules replaces them.
 
     Yields the current handlers by signal, or an empty dict outside the main thread. The caller may

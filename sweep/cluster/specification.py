@@ -39,7 +39,7 @@ class KeyFiles(BaseModel):
     key: FilePath
 
     @property
-    def dask_settings(self) -> dict[str, Any]:
+    def dask_settings(self) -> dict[str, object]:
         """Dask settings for TLS with these keys.
 
         SSHCluster passes keys on to its hosts only if they are settings.

@@ -85,7 +85,7 @@ class Workforce:
         self._came_since, self._refused = set[str](), ""
         self._reported: str | None = None
         self._held = isinstance(cluster, SpecCluster) and bool(cluster.new_spec)
-        self._last_seen: dict[Any, float] = {}
+        self._last_seen: dict[object, float] = {}
         self._request: Future[None] | None = None
         self._next_look, self._next_retry, self._trouble = 0.0, 0.0, ""
 
@@ -240,7 +240,7 @@ class Workforce:
             text = str(error).partition("\nstderr:\n")[2].strip() or first_line(error)
             self._trouble = "; ".join(text.splitlines())
 
-    async def _find_unlisted(self) -> list[Any]:
+    async def _find_unlisted(self) -> list[object]:
         """Jobs without workers that Slurm no longer lists; empty if Slurm does not answer."""
         if getattr(getattr(self._cluster, "job_cls", None), "config_name", None) != "slurm":
             return []

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
-from pathlib import Path, PosixPath, PurePosixPath
+from pathlib import Path, PosixPath, PurePath, PurePosixPath
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 
@@ -29,7 +29,7 @@ from sweep.errors import StoreError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
-    from obstore.store import ObjectStore
+    from obstore.store import ObjectStore, RetryConfig
 
 Content = TypeVar("Content")
 Answer = TypeVar("Answer")
@@ -183,7 +183,7 @@ class ObjectPath(PurePosixPath):
         """Whether there is an object with this key."""
         return self.name in self.parent.names()
 
-    def stat(self) -> Any:
+    def stat(self) -> SimpleNamespace:
         """Return the object's size and time of writing, with the attribute names of `os.stat`."""
         head = self._ask(lambda bucket: bucket.head(self.key))
         return SimpleNamespace(st_size=head["size"], st_mtime=head["last_modified"].timestamp())
@@ -228,9 +228,7 @@ class ObjectPath(PurePosixPath):
         """The object's content."""
         return bytes(self._ask(lambda bucket: bucket.get(self.key).bytes()))
 
-    def write_bytes(
-        self, content: bytes, mode: Literal["overwrite", "create"] = "overwrite"
-    ) -> int:
+    def write_bytes(self, content: bytes, mode: _Mode = "overwrite") -> int:
         """Write the object; ``mode`` is passed to obstore."""
         self._ask(lambda bucket: bucket.put(self.key, content, mode=mode))
         return len(content)
@@ -263,9 +261,9 @@ class ObjectPath(PurePosixPath):
         """Remove the object; a missing object is not an error, whatever ``missing_ok`` is."""
         self._ask(lambda bucket: bucket.delete(self.key))
 
-    def rename(self, target: Any) -> None:
+    def rename(self, target: PurePath) -> None:
         """Move the object to another key."""
-        self._ask(lambda bucket: bucket.rename(self.key, target.key))
+        self._ask(lambda bucket: bucket.rename(self.key, "/".join(target.parts[2:])))
 
     def make_folder(self) -> None:
         """Do nothing: a prefix exists as soon as there is a key below it."""
@@ -291,7 +289,7 @@ class ObjectPath(PurePosixPath):
 
 Location = DiskPath | ObjectPath
 
-RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
+RETRIES: "RetryConfig" = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
 _CREDENTIALS = {"AWS_PROFILE", "AWS_ACCESS_KEY_ID"}
 _ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/]|$)")
 _OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
@@ -411,7 +409,7 @@ def _sentence(error: Exception) -> str:
 @cache
 def connect(address: str) -> "ObjectStore":
     """Return a connection to a bucket; raise StoreError if the bucket cannot be opened."""
-    more: dict[str, Any] = {}
+    provider = None
     try:
         from obstore import store
 
@@ -419,10 +417,8 @@ def connect(address: str) -> "ObjectStore":
         if address.startswith("s3:") and os.environ.keys() & _CREDENTIALS == {"AWS_PROFILE"}:
             from obstore.auth.boto3 import Boto3CredentialProvider
 
-            more = {"credential_provider": Boto3CredentialProvider()}
-        from_url: Any = store.from_url
-        client: ObjectStore = from_url(address, retry_config=RETRIES, **more)
-        return client
+            provider = Boto3CredentialProvider()
+        return store.from_url(address, retry_config=RETRIES, credential_provider=provider)
     except Exception as error:  # boto3 raises many types of errors, and a package may be missing
         raise StoreError(
             f"store {address!r} cannot be opened: {_sentence(error)}; install fitness-sweep"
