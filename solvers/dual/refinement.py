@@ -263,11 +263,10 @@ def _inner_level(best: BlocksPoint, scale: float, p: Array, gap: float) -> Level
 
     ``p`` has the column weights that prove the level, up to a factor.
     """
-    roots, columns = [], []
-    for block, spectrum in zip(best.blocks.blocks, best.spectra, strict=True):
-        weights, own = np.sqrt(best.p[block.columns])[:, None], spectrum.columns
-        scaled, basis = np.sqrt(spectrum.singular * scale), block.factors.basis
-        root = weights * own / scaled
-        roots.append(root if basis is None else basis @ root)
-        columns.append((own / weights * scaled).T)
+    pairs = zip(best.blocks.blocks, best.spectra, strict=True)
+    columns = [
+        (own.columns / np.sqrt(best.p[block.columns])[:, None] * np.sqrt(own.singular * scale)).T
+        for block, own in pairs
+    ]
+    roots = [root / np.sqrt(scale) for root in best.roots]
     return Level(tuple(roots), tuple(columns), p / p.sum(), gap)

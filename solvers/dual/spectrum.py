@@ -53,7 +53,6 @@ this size, QR takes at most 0.1 ms of a step that takes 2 ms.
 """
 _CHOLESKY_SUFFICES = 1e-7
 """Least reciprocal condition number of that Gram matrix: Q is orthonormal to `TIGHTEST_TOL`."""
-_CLEAR_OF_NULL_SPACE = 1e-10
 _LEAST_BESIDE_NULL_SPACE = 1e-8
 _CLEARLY_KNOWN = 1e-8
 _FEW = 0.1
@@ -67,10 +66,6 @@ _ROUGHLY_KNOWN = 1e-6
 """Least singular value, relative to the largest, that single precision gives to one digit."""
 
 
-# codes of scipy for the options of LAPACK's dgejsv
-_ROWS_AND_COLUMNS_SCALED, _FULL_RANGE, _NOT_TRANSPOSED, _UNPERTURBED = 2, 0, 1, 1
-
-
 @dataclass(frozen=True, eq=False)
 class Spectrum:
     """The singular value decomposition at column weights p and query weights q.
@@ -81,23 +76,13 @@ class Spectrum:
         λ, in ascending order; they sum to the dual value f(p, q).
     cells : numpy.ndarray of shape (d, k), or StructuredVectors
         Z, with orthonormal columns.
-    half : numpy.ndarray of shape (m, k) or (m, d), or StructuredVectors
-        ``diag(q)^1/2 @ left @ root``, so that ``X = half @ rotation / λ``; or X itself as
-        `StructuredVectors`.
-    rotation : numpy.ndarray, shape (k, k) or (d, k)
-        The eigenvectors of ``half.T @ half`` outside its null space.
-    root : numpy.ndarray, shape (k, k) or (k, d), or (k,) if diagonal
-        A square root of ``basis @ diag(p) @ basis.T``.
-    left : numpy.ndarray of shape (m, k), optional
-        X, if it is known and more accurate than by ``half``.
+    compute_queries : callable
+        Computes X, which the total error does not need.
     """
 
     singular: Array
     cells: Array | StructuredVectors
-    half: Array | StructuredVectors
-    rotation: Array
-    root: Array
-    left: Array | None = None
+    compute_queries: Callable[[], Array | StructuredVectors]
 
     @property
     def columns(self) -> Array:
@@ -107,42 +92,17 @@ class Spectrum:
     @cached_property
     def queries(self) -> Array | StructuredVectors:
         """X, shape (m, k), with orthonormal columns."""
-        if self.left is not None:
-            return self.left
-        if isinstance(self.half, StructuredVectors):
-            return self.half
-        return product(self.half, self.rotation) / self.singular
-
-    @cached_property
-    def row_mass(self) -> Array:
-        """``q * variances / targets``, shape (m,); its sum is the nuclear norm."""
-        return _masses(self.queries, self.singular)
-
-    @cached_property
-    def column_mass(self) -> Array:
-        """``p * profile``, shape (d,); its sum is the nuclear norm."""
-        return _masses(self.cells, self.singular)
-
-    def covariance(self) -> Array:
-        """The covariance Σ of the noise on the basis, (k, k): the matrix geometric mean."""
-        scaled = self.rotation / np.sqrt(self.singular)
-        factor = self.root[:, None] * scaled if self.root.ndim == 1 else product(self.root, scaled)
-        return product(factor, factor.T)
+        return self.compute_queries()
 
 
-def _masses(vectors: Array | StructuredVectors, singular: Array) -> Array:
+def masses(vectors: Array | StructuredVectors, singular: Array) -> Array:
+    """``vectors**2 @ singular``, shape (n,), whose sum is the nuclear norm.
+
+    For Z this is ``p * profile``, and for X it is ``q * variances / targets``.
+    """
     if isinstance(vectors, StructuredVectors):
         return vectors.squares(singular[:, None])[:, 0]
-    return weighted_squares(vectors, singular)
-
-
-def weighted_squares(vectors: NDArray[Real], weights: NDArray[Real]) -> NDArray[Real]:
-    """``vectors**2 @ weights``, shape (n,)."""
-    gemm, squares = scipy.linalg.get_blas_funcs("gemm", (vectors, weights)), np.square(vectors)
-    turned = squares.flags.f_contiguous  # in either order, without a copy
-    right = squares if turned else squares.T
-    found: NDArray[Real] = gemm(1.0, weights[:, None], right, trans_a=1, trans_b=turned)[0]
-    return found
+    return product(np.square(vectors), singular)
 
 
 def spectrum(factors: Factors, p: Array, q: Array, tol: float = LOOSEST_TOL) -> Spectrum:
@@ -168,28 +128,28 @@ def spectrum(factors: Factors, p: Array, q: Array, tol: float = LOOSEST_TOL) -> 
     safe = _SAFE_SQUARED_RATIO
     if tol < LOOSEST_TOL:
         safe = float(np.finfo(float).eps) / (2 * max(tol, TIGHTEST_TOL))
-    result = None
+    found = None
     if factors.structured:
-        result = _from_gram(factors, p, q, safe)
+        found = _from_gram(factors, p, q, safe)
     elif factors.basis is not None and factors.nearly_full:
-        result = _beside_null_space(factors, factors.basis, p, q, safe)
-    if result is not None:
-        return result
-    weighted = np.sqrt(q)[:, None] * factors.representation
+        found = _beside_null_space(factors, factors.basis, p, q, safe)
+    if found is not None:
+        return found
+    half = np.sqrt(q)[:, None] * factors.representation
     if factors.basis is None:
-        root: Array = np.sqrt(p)
-        half = weighted * root
-        singular, rotation, left = _right_singular(half, safe)
-        return Spectrum(singular, rotation, half, rotation, root, left)
-    root, times_q = _rooted(factors, factors.basis, p)
-    half = product(weighted, root)
+        half *= np.sqrt(p)
+        times_q = None
+    else:
+        root, times_q = _rooted(factors, factors.basis, p)
+        half = product(half, root)
     singular, rotation, left = _right_singular(half, safe)
-    return Spectrum(singular, times_q(rotation), half, rotation, root, left)
+    columns = rotation if times_q is None else times_q(rotation)
+    return Spectrum(
+        singular, columns, lambda: product(half, rotation) / singular if left is None else left
+    )
 
 
-def rough_masses(
-    factors: Factors, p: Array, q: Array, known: float = _KNOWN_IN_SINGLE
-) -> tuple[Array, Array] | None:
+def rough_masses(factors: Factors, p: Array, q: Array) -> tuple[Array, Array] | None:
     """Estimate ``p * profile`` and ``q * variances / targets`` to one or two digits, up to factors.
 
     They are computed in single precision, in about half the time of `spectrum`. None if the rank is
@@ -201,8 +161,6 @@ def rough_masses(
         Factors of the scaled workload.
     p, q : numpy.ndarray, shapes (d,) and (m,)
         The weights, all positive.
-    known : float
-        Least ratio of squared singular values for which the Gram matrix is trusted.
 
     Returns
     -------
@@ -216,7 +174,7 @@ def rough_masses(
     half: Single = (weighted / np.linalg.norm(weighted)).astype(np.float32)
     found = scipy.linalg.eigh(lower_gram(half.T), driver="evd", overwrite_a=True)
     squares, vectors = (np.asarray(part, dtype=np.float32) for part in found)
-    deflated = _deflated(half, squares, vectors, known)
+    deflated = _deflated(half, squares, vectors, _KNOWN_IN_SINGLE)
     if deflated is None:
         return None
     _, columns = deflated
@@ -225,7 +183,8 @@ def rough_masses(
     if not np.sort(norms)[factors.cells - factors.rank] > _ROUGHLY_KNOWN * norms.max():
         return None
     singular = np.maximum(norms, np.finfo(np.float32).eps * norms.max())
-    profile, ratios = weighted_squares(columns, singular), weighted_squares(rows, 1 / singular)
+    profile = product(np.square(columns), singular)
+    ratios = product(np.square(rows), 1 / singular)
     return profile.astype(np.float64), ratios.astype(np.float64)
 
 
@@ -246,7 +205,7 @@ def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | 
     turned = root[:, None] * rotation if root.ndim == 1 else product(root, rotation)
     queries = StructuredVectors(factors.operator, q, turned / singular)
     columns = rotation if factors.basis is None else times_q(rotation)
-    return Spectrum(singular, columns, queries, rotation, root)
+    return Spectrum(singular, columns, lambda: queries)
 
 
 def _beside_null_space(
@@ -256,23 +215,18 @@ def _beside_null_space(
 
     None if the null space is not clearly separated from the row space.
     """
-    roots = np.sqrt(p)
     half = np.sqrt(q)[:, None] * factors.whole
-    half *= roots
+    half *= np.sqrt(p)
     gram = lower_gram(half.T)
     squares, vectors = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     null = factors.cells - factors.rank
-    if squares[null] > max(safe, _CLEAR_OF_NULL_SPACE) * squares[-1]:
-        _, columns = parted(half, squares, vectors, null)
-        singular = np.sqrt(squares[null:])
-    else:
-        deflated = _deflated(half, squares, vectors, max(safe, _CLEARLY_KNOWN))
-        if deflated is None or not deflated[0][null] > _LEAST_BESIDE_NULL_SPACE * deflated[0][-1]:
-            return None
-        singular, columns = deflated[0][null:], np.ascontiguousarray(deflated[1][:, null:])
+    deflated = _deflated(half, squares, vectors, max(safe, _CLEARLY_KNOWN))
+    if deflated is None or not deflated[0][null] > _LEAST_BESIDE_NULL_SPACE * deflated[0][-1]:
+        return None
+    singular, columns = deflated[0][null:], np.ascontiguousarray(deflated[1][:, null:])
     # rounding must not give mass to cells on which no query depends
     columns[~np.any(basis, axis=0)] = 0.0
-    return Spectrum(singular, columns, half, columns, basis * roots)
+    return Spectrum(singular, columns, lambda: product(half, columns) / singular)
 
 
 def _rooted(
@@ -321,12 +275,10 @@ def _right_singular(half: Array, safe: float) -> tuple[Array, Array, Array | Non
     # Jacobi's method after QR with pivoting: even singular values below eps times the largest have
     # correct digits if rows and columns differ in scale (Drmac and Veselic 2008). Values that are
     # pure rounding errors would make the gradient of light weights, and each step, meaningless.
+    # The codes mean: rows and columns differ in scale, the full range of exponents, not transposed,
+    # not perturbed.
     singular, left, right, work, _, failed = scipy.linalg.lapack.dgejsv(
-        half,
-        joba=_ROWS_AND_COLUMNS_SCALED,
-        jobr=_FULL_RANGE,
-        jobt=_NOT_TRANSPOSED,
-        jobp=_UNPERTURBED,
+        half, joba=2, jobr=0, jobt=0, jobp=1
     )
     if failed:
         raise scipy.linalg.LinAlgError("Jacobi's method did not converge")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from solvers.dual.spectrum import spectrum
+from solvers.dual.matrix_blocks import as_blocks
 from solvers.errors import OptionError
 from solvers.problem import Problem
 from workloads.operators import Array, Explicit, Matrix, dense
@@ -159,10 +159,11 @@ def _geometric_mean_factor(problem: Problem) -> Factored:
 def equal_weights_covariance(problem: Problem) -> Array:
     """The inner solution Σ at equal dual weights, in the problem's own basis, shape (k, k).
 
-    Σ is the matrix geometric mean that `solvers.dual.spectrum` defines.
+    Σ is the matrix geometric mean that `solvers.dual.spectrum` mentions.
     """
-    m, d = problem.workload.shape
-    return spectrum(problem.factors, np.full(d, 1 / d), np.full(m, 1 / m)).covariance()
+    blocks = as_blocks(problem.factors)
+    (root,) = blocks.at(blocks.uniform).roots
+    return product(root, root.T)
 
 
 KINDS: Mapping[str, Callable[[Problem], Factored]] = {

@@ -183,8 +183,8 @@ def balanced(blocks: MatrixBlocks, covariances: Iterable[Array]) -> BlocksIterat
 
 def first_of_blocks(blocks: MatrixBlocks, start: Weights) -> BlocksIterate:
     """The inner solution at the dual weights ``start``, rescaled by `balanced`."""
-    point = blocks.at(np.concatenate([start.p, start.q]))
-    return balanced(blocks, [spectrum.covariance() for spectrum in point.spectra])
+    roots = blocks.at(np.concatenate([start.p, start.q])).roots
+    return balanced(blocks, [product(root, root.T) for root in roots])
 
 
 @dataclass(frozen=True, eq=False)

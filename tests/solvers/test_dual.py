@@ -11,7 +11,7 @@ import workloads
 from solvers.dual import programs
 from solvers.dual.iteration import Stopping
 from solvers.dual.newton_system import StructuredVectors
-from solvers.dual.spectrum import spectrum
+from solvers.dual.spectrum import masses, spectrum
 from solvers.problem.factors import Factors, factorise
 from workloads.operators import Explicit
 
@@ -44,7 +44,9 @@ def test_the_spectrum_of_few_sparse_queries_keeps_them_sparse():
     _, singular, right = sla.svd(weighted, full_matrices=False)
     np.testing.assert_allclose(found.singular, singular[::-1], rtol=1e-12)
     np.testing.assert_allclose(np.abs(right[::-1] @ found.columns), np.eye(60), atol=1e-10)
-    np.testing.assert_allclose(found.column_mass, right.T**2 @ singular, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(
+        masses(found.cells, found.singular), right.T**2 @ singular, rtol=1e-9, atol=1e-15
+    )
     whole = solvers.solve("optimal", matrix)
     assert whole.gap <= 1e-6
     check_factors(matrix, whole.noise)
