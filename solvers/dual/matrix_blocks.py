@@ -211,13 +211,9 @@ class BlocksPoint:
         signs = np.concatenate([np.ones(d), -self.x[d:] / self.q]) if free else np.ones(d)
         vectors = []
         for block, own in zip(self.blocks.blocks, self.spectra, strict=True):
-            weights = block.columns
-            if free and isinstance(block.columns, slice) and isinstance(block.rows, slice):
-                weights = slice(None)
-            elif free:
-                numbers = np.arange(d)[block.columns], d + np.arange(m)[block.rows]
-                weights = np.concatenate(numbers)
+            places = [np.arange(d)[block.columns], d + np.arange(m)[block.rows]][: 1 + free]
             queries = own.queries if free else None
+            weights = np.concatenate(places)
             vectors.append(BlockVectors(own.singular, own.cells, queries, weights))
         mass = self.x * self.gradient
         return PreconditionedSystem(vectors, signs, mass, diagonal, constraints)

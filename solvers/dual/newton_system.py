@@ -221,20 +221,14 @@ class BlockVectors:
         squares = [part.squares(self._damping.T) for part, _ in self._parts]
         total[self._weights] += np.square(np.concatenate(squares)).sum(axis=1)
 
-    def add_explicit(self, total: Single, chosen: Rows, count: int) -> None:
-        """Add this block's K, restricted to the weights ``chosen``, to ``total``.
+    def add_explicit(self, total: Single, place: Indices) -> None:
+        """Add the lower triangle of this block's approximate K to ``total``; the caller signs it.
 
-        Only the lower triangle is added. The entries of K are approximate; the caller applies the
-        signs. ``count`` is the number of all weights.
+        For each weight, ``place`` has its index in ``total``, ascending, or -1 if it is left out.
         """
-        place = np.full(count, -1)
-        size = place[self._weights].size
-        place[self._weights] = np.arange(size)
-        at = np.flatnonzero(place[chosen] >= 0)
-        own = np.zeros(size, dtype=bool)
-        own[place[chosen][at]] = True
-        parts = [part.rows(np.flatnonzero(own[here])) for part, here in self._parts]
-        rows = np.concatenate(parts, dtype=np.float32)
+        at = place[self._weights]
+        parts = [part.rows(np.flatnonzero(at[here] >= 0)) for part, here in self._parts]
+        rows, at = np.concatenate(parts, dtype=np.float32), at[at >= 0]
         if at.size == len(total):
             _add_squared_grams(total, rows, self._damping)
         else:
@@ -398,11 +392,9 @@ class PreconditionedSystem(ConstrainedSystem):
         coupled = mass.size - light
         count = explicit_count(coupled, sum(block.singular.size for block in blocks))
         self.bends = coupled <= count
-        heavy: Rows
-        if self.bends:
-            heavy = np.sort(order[light:]) if light else slice(None)
-        else:
-            heavy = np.sort(np.argpartition(-mass, count)[:count])  # the weights of largest mass
+        # all coupled weights, or those of largest mass
+        chosen = order[light:] if self.bends else np.argpartition(-mass, count)[:count]
+        heavy = np.sort(chosen)
         factor = self._explicit_factor(heavy, mass)
         super().__init__(partial(_precondition, self._entries, heavy, factor), constraints)
 
@@ -472,31 +464,28 @@ class PreconditionedSystem(ConstrainedSystem):
                 block.add_bend(total, self._signs * z)
         return self._signs * total
 
-    def _explicit_factor(self, heavy: Rows, mass: Array) -> tuple[Single, bool] | None:
+    def _explicit_factor(self, heavy: Indices, mass: Array) -> tuple[Single, bool] | None:
         """The Cholesky factor of the approximate system matrix at the weights ``heavy``.
 
         None if the matrix overflows, or is not positive definite.
         """
-        signs = self._signs[heavy].astype(np.float32)
-        explicit = np.zeros((signs.size, signs.size), np.float32, order="F")
+        signs, place = self._signs[heavy].astype(np.float32), np.full(self._signs.size, -1)
+        place[heavy] = np.arange(heavy.size)
+        explicit = np.zeros((heavy.size, heavy.size), np.float32, order="F")
         with np.errstate(over="ignore", invalid="ignore"):
             for block in self._blocks:
-                block.add_explicit(explicit, heavy, self._signs.size)
+                block.add_explicit(explicit, place)
             explicit *= signs
             explicit *= signs[:, None]
             added = (self._diagonal + _RIDGE * mass)[heavy]
             explicit[np.diag_indices_from(explicit)] += added.astype(np.float32)
-        if not np.all(np.isfinite(explicit.diagonal())):
-            return None
-        with suppress(scipy.linalg.LinAlgError):
-            return scipy.linalg.cho_factor(
-                explicit, lower=True, overwrite_a=True, check_finite=False
-            )
+        with suppress(scipy.linalg.LinAlgError, ValueError):  # ValueError: not finite
+            return scipy.linalg.cho_factor(explicit, lower=True, overwrite_a=True)
         return None
 
 
 def _precondition(
-    entries: Array, heavy: Rows, factor: tuple[Single, bool] | None, b: Array
+    entries: Array, heavy: Indices, factor: tuple[Single, bool] | None, b: Array
 ) -> Array:
     """Precondition b: apply ``factor`` at the weights ``heavy`` and the diagonal elsewhere."""
     solved = (b.T / entries).T
