@@ -241,17 +241,8 @@ def maximise(
         at = moved
         iterations += 1
         seconds = time.perf_counter() - started
-    return Optimum(
-        lower=lower,
-        upper=upper,
-        proof=proof,
-        best=best,
-        iterations=iterations,
-        factorisations=factorisations,
-        products=products,
-        stop=stop,
-        trace=traced(reached, proven),
-    )
+    trace = traced(reached, proven)
+    return Optimum(lower, upper, proof, best, trace, iterations, factorisations, products, stop)
 
 
 class _Iterate(Generic[AnyPoint]):

@@ -20,7 +20,7 @@ import numpy as np
 from solvers.dual.iteration import Deadline, Stopping
 from solvers.dual.matrix_blocks import BlocksPoint, MatrixBlocks, as_blocks
 from solvers.dual.predictor_corrector import Optimum, Program, maximise, multiplicative_step
-from solvers.dual.reflection import Bounds, Reflection, reflection
+from solvers.dual.reflection import Bounds, reflection
 from solvers.problem.factors import Factors, factorise
 from workloads.operators import Array
 
@@ -80,17 +80,10 @@ def optimum(
         if coarse is not None:
             optima, taken = _coarse_optima(coarse, stopping)
             start, stopping = _expected(optima, whole), stopping.after(taken)
-    mirror = reflection(as_blocks(whole, stopping.tol))
-    if start is None:
-        point, relaxed = _relaxed(mirror.halves, stopping.deadline)
-    else:
-        point, relaxed = mirror.first(_first_weights(mirror.whole, start)), 0
-    found = _maximised(mirror, point, _largest_entries, stopping)
-    return replace(
-        found,
-        iterations=found.iterations + taken,
-        factorisations=found.factorisations + relaxed,
-    )
+    blocks = as_blocks(whole, stopping.tol)
+    x = None if start is None else _first_weights(blocks, start)
+    found = _maximised(blocks, x, _largest_entries, stopping)
+    return replace(found, iterations=found.iterations + taken)
 
 
 def least_total_error(
@@ -115,9 +108,7 @@ def least_total_error(
         lower, upper = norm**2 / float(point.p.sum()), float(point.profile.max()) * norm
         return total * lower, total * upper
 
-    mirror = reflection(blocks)
-    first = mirror.first(blocks.uniform if start is None else start)
-    return _maximised(mirror, first, bounds, stopping)
+    return _maximised(blocks, blocks.uniform if start is None else start, bounds, stopping)
 
 
 def hybrid(
@@ -136,9 +127,8 @@ def hybrid(
         Weights of the variance ratios in the last term, the total error. If all are zero, half the
         least objective is the least Δ of Problem 1.
     """
-    mirror = reflection(replace(as_blocks(whole, stopping.tol), offset=weights))
-    first = mirror.first(_first_weights(mirror.whole, start))
-    return _maximised(mirror, first, _hybrid_bounds, stopping)
+    blocks = replace(as_blocks(whole, stopping.tol), offset=weights)
+    return _maximised(blocks, _first_weights(blocks, start), _hybrid_bounds, stopping)
 
 
 def _coarse_optima(coarse: Factors, stopping: Stopping) -> tuple[list[Weights], int]:
@@ -164,15 +154,21 @@ def _expected(optima: Sequence[Weights], factors: Factors) -> Weights:
 
 
 def _maximised(
-    mirror: Reflection, point: BlocksPoint, bounds: Bounds, stopping: Stopping
+    blocks: MatrixBlocks, x: Array | None, bounds: Bounds, stopping: Stopping
 ) -> Optimum[BlocksPoint]:
     """Maximise f over the free weights: column weights and, if they are free, query weights.
 
-    The weights of each of the two kinds sum to one. ``point`` is a point of ``mirror.halves``.
+    The weights of each of the two kinds sum to one. The run starts at the weights x, or at weights
+    from a few multiplicative steps if x is None.
     """
-    groups = point.blocks.groups
-    program = Program(point.blocks.at, np.zeros(len(groups)), groups)
-    return mirror.unfold(maximise(program, point, bounds, stopping), bounds)
+    mirror = reflection(blocks)
+    if x is None:
+        point, relaxed = _relaxed(mirror.halves, stopping.deadline)
+    else:
+        point, relaxed = mirror.first(x), 0
+    program = Program(mirror.halves.at, np.zeros(point.x.size), mirror.halves.groups)
+    found = mirror.unfold(maximise(program, point, bounds, stopping), bounds)
+    return replace(found, factorisations=found.factorisations + relaxed)
 
 
 def _relaxed(blocks: MatrixBlocks, deadline: Deadline) -> tuple[BlocksPoint, int]:

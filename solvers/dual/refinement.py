@@ -53,13 +53,19 @@ query.
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Covariances whose largest profile entry is least, and weights that prove this.
+    """A level of the recursion: its problem, the solution, and weights that prove the solution.
 
     Attributes
     ----------
-    roots : tuple of numpy.ndarray, shape (k, k)
+    blocks : MatrixBlocks
+        The queries and columns that are still open.
+    used : numpy.ndarray, shape (d,)
+        The part a_i of the profile that the settled directions have used.
+    slack : numpy.ndarray, shape (m,)
+        The variance that is left for each query.
+    roots : list of numpy.ndarray, shape (k, k)
         For each block, R with Σ = R Rᵀ, scaled so that no query exceeds its slack.
-    columns : tuple of numpy.ndarray, shape (k, columns of the block)
+    columns : list of numpy.ndarray, shape (k, columns of the block)
         For each block, ``inv(R) @ basis``, in units in which Δ² is 1.
     p : numpy.ndarray, shape (d,)
         Column weights, which sum to one.
@@ -67,10 +73,29 @@ class Level:
         Certified relative gap of the largest profile entry.
     """
 
-    roots: tuple[Array, ...]
-    columns: tuple[Array, ...]
+    blocks: MatrixBlocks
+    used: Array
+    slack: Array
+    roots: list[Array]
+    columns: list[Array]
     p: Array
     gap: float
+
+    def profile(self, columns: Sequence[Array]) -> Array:
+        """The squared norms of the columns of all blocks, added up for each cell."""
+        return self.blocks.column_sums([np.square(own).sum(axis=0) for own in columns])
+
+    def along(self, directions: Sequence[Array]) -> tuple[list[Array], list[Array], Array, Array]:
+        """Restrict the queries and columns of each block to some directions.
+
+        Returns a list of the blocks' queries, a list of the blocks' columns, the variances of the
+        queries and the profile of the columns.
+        """
+        parts = zip(self.blocks.blocks, self.roots, directions, strict=True)
+        rows = [block.factors.representation @ root @ along for block, root, along in parts]
+        columns = [along.T @ own for own, along in zip(self.columns, directions, strict=True)]
+        variances = self.blocks.row_sums([np.square(own).sum(axis=1) for own in rows])
+        return rows, columns, variances, self.profile(columns)
 
 
 def from_optimum(
@@ -111,65 +136,55 @@ def _refined(
     result: Optimum[BlocksPoint], deadline: Deadline
 ) -> tuple[tuple[Array, ...], int, float]:
     """The factors F of all blocks, the number of levels, and the largest gap of any level."""
-    blocks, scale = result.best.blocks, float(result.best.variance_ratios.max())
-    level = _inner_level(result.best, scale, result.proof.p, result.gap)
-    unit = np.sqrt(scale * result.best.profile.max())
-    level = replace(level, columns=tuple(own / unit for own in level.columns))
-    used, slack = np.zeros(blocks.cells), np.ones(blocks.offset.size)
-    whole = list(range(len(blocks.blocks)))  # the original block of each open block
+    blocks = result.best.blocks
+    level = _inner_level(result, np.zeros(blocks.cells), np.ones(blocks.offset.size))
+    unit = np.sqrt(level.profile(level.columns).max())
+    level = replace(level, columns=[own / unit for own in level.columns])
+    places = list(range(len(blocks.blocks)))  # the original block of each open block
     free, settled = list(level.roots), [root[:, :0] for root in level.roots]
     levels, gap = 1, level.gap
     while not deadline.passed:
-        splits, seen = _splits(blocks, level, used)
+        splits, seen = _splits(level)
         if not any(own.shape[1] for own, _ in splits):
             break
-        rows, columns, variances, _ = _along(blocks, level, [own for own, _ in splits])
-        _, _, kept, profile = _along(blocks, level, [own for _, own in splits])
-        left_over = np.maximum(slack - kept - variances, _LEEWAY * slack)
-        some = variances > 0
-        used, slack = (used + profile)[seen], (variances + left_over)[some]
-        numbers, opened = _open_blocks(blocks, rows, columns, some, seen)
-        if opened is None:
+        numbers, problem = _open_problem(level, splits, seen)
+        if not numbers:
             break
-        blocks, level = opened, _least_largest(opened, used, slack, deadline)
-        lost = sum(
-            len(columns[i]) - len(own) for i, own in zip(numbers, level.columns, strict=True)
-        )
-        if lost:
-            raise scipy.linalg.LinAlgError(f"{lost} directions are lost to rounding")
-        for at, (own_free, own_settled) in zip(whole, splits, strict=True):
+        following = _least_largest(*problem, deadline)
+        for at, (own_free, own_settled) in zip(places, splits, strict=True):
             settled[at] = np.hstack([settled[at], free[at] @ own_settled])
             free[at] = free[at] @ own_free
-        whole = [whole[i] for i in numbers]
-        for at, root in zip(whole, level.roots, strict=True):
+        places, level = [places[i] for i in numbers], following
+        for at, root in zip(places, level.roots, strict=True):
+            if root.shape[1] < free[at].shape[1]:
+                raise scipy.linalg.LinAlgError("directions are lost to rounding")
             free[at] = free[at] @ root
         levels, gap = levels + 1, max(gap, level.gap)
     both = zip(settled, free, strict=True)
     return tuple(np.hstack(parts) for parts in both), levels, gap
 
 
-def _splits(
-    blocks: MatrixBlocks, level: Level, used: Array
-) -> tuple[list[Split], NDArray[np.bool_]]:
+def _splits(level: Level) -> tuple[list[Split], NDArray[np.bool_]]:
     """Each block's free and settled directions, and a mask of the cells that are still open.
 
     A cell is open if the directions orthogonal to all tight columns affect it. Directions that
     affect no open cell are settled too.
     """
-    lengths = _profile(blocks, level.columns)
-    entries = used + lengths
+    lengths = level.profile(level.columns)
+    entries = level.used + lengths
     tight = level.p > 1 - entries / entries.max()
     splits = []
-    for block, columns in zip(blocks.blocks, level.columns, strict=True):
+    for block, columns in zip(level.blocks.blocks, level.columns, strict=True):
         own = tight[block.columns]
         splits.append(_split(columns[:, own] / np.sqrt(lengths[block.columns][own])))
     free = [own.T @ columns for (own, _), columns in zip(splits, level.columns, strict=True)]
     kept = [own.T @ columns for (_, own), columns in zip(splits, level.columns, strict=True)]
-    least = np.maximum(_NEGLIGIBLE * _profile(blocks, kept), _UNSEEN * lengths.max())
-    seen = _profile(blocks, free) > least
+    seen = level.profile(free) > np.maximum(
+        _NEGLIGIBLE * level.profile(kept), _UNSEEN * lengths.max()
+    )
     return [
         _with_unseen_settled(split, columns[:, seen[block.columns]])
-        for block, split, columns in zip(blocks.blocks, splits, free, strict=True)
+        for block, split, columns in zip(level.blocks.blocks, splits, free, strict=True)
     ], seen
 
 
@@ -190,57 +205,35 @@ def _with_unseen_settled(split: Split, columns: Array) -> Split:
     return free @ seen, np.hstack([settled, free @ unseen])
 
 
-def _along(
-    blocks: MatrixBlocks, level: Level, directions: Sequence[Array]
-) -> tuple[list[Array], list[Array], Array, Array]:
-    """Restrict the queries and columns of each block to some directions.
+def _open_problem(
+    level: Level, splits: Sequence[Split], seen: NDArray[np.bool_]
+) -> tuple[list[int], tuple[MatrixBlocks, Array, Array]]:
+    """The indices of the blocks that continue; and the next level's blocks, used and slack.
 
-    Returns a list of the blocks' queries, a list of the blocks' columns, the variances of the
-    queries and the profile of the columns.
+    A block continues if it has free directions, open queries and open cells.
     """
-    every = list(zip(blocks.blocks, level.roots, level.columns, directions, strict=True))
-    rows = [block.factors.representation @ root @ along for block, root, _, along in every]
-    columns = [along.T @ own for _, _, own, along in every]
-    variances = blocks.row_sums([np.square(own).sum(axis=1) for own in rows])
-    return rows, columns, variances, _profile(blocks, columns)
-
-
-def _profile(blocks: MatrixBlocks, columns: Sequence[Array]) -> Array:
-    return blocks.column_sums([np.square(own).sum(axis=0) for own in columns])
-
-
-def _open_blocks(
-    blocks: MatrixBlocks,
-    queries: Sequence[Array],
-    cells: Sequence[Array],
-    open_queries: NDArray[np.bool_],
-    open_cells: NDArray[np.bool_],
-) -> tuple[list[int], MatrixBlocks | None]:
-    """The indices of the blocks that continue at the next level, and the blocks of that level.
-
-    A block continues if it has free directions, open queries and open cells. The second entry is
-    None if no block continues.
-    """
-    cells_now, queries_now = np.cumsum(open_cells) - 1, np.cumsum(open_queries) - 1
+    queries, cells, variances, _ = level.along([free for free, _ in splits])
+    _, _, kept, profile = level.along([settled for _, settled in splits])
+    left_over = np.maximum(level.slack - kept - variances, _LEEWAY * level.slack)
+    some = variances > 0
+    queries_now, cells_now = np.cumsum(some) - 1, np.cumsum(seen) - 1
     numbers, opened = [], []
-    for i, block in enumerate(blocks.blocks):
-        columns = np.arange(blocks.cells)[block.columns]
-        rows = np.arange(blocks.offset.size)[block.rows]
-        own_columns, own_rows = open_cells[columns], open_queries[rows]
+    for i, block in enumerate(level.blocks.blocks):
+        rows, columns = np.arange(some.size)[block.rows], np.arange(seen.size)[block.columns]
+        own_rows, own_columns = some[rows], seen[columns]
         if cells[i].size and own_columns.any() and own_rows.any():
             factors = Factors(Explicit(queries[i][own_rows]), cells[i][:, own_columns])
             places = queries_now[rows[own_rows]], cells_now[columns[own_columns]]
             opened.append(Block(factors, *places))
             numbers.append(i)
-    offset = np.zeros(int(open_queries.sum()))
-    count = int(open_cells.sum())
-    return numbers, MatrixBlocks(tuple(opened), count, offset, True, FIRST_TOL) if opened else None
+    offset = np.zeros(int(some.sum()))
+    blocks = MatrixBlocks(tuple(opened), int(seen.sum()), offset, True, FIRST_TOL)
+    return numbers, (blocks, (level.used + profile)[seen], (variances + left_over)[some])
 
 
 def _least_largest(blocks: MatrixBlocks, used: Array, slack: Array, deadline: Deadline) -> Level:
     """Minimise the largest entry of ``used + profile`` with variances of at most ``slack``."""
-    cells = blocks.groups[:, :1]
-    program = Program(blocks.at, np.concatenate([-used, slack]), cells)
+    program = Program(blocks.at, np.concatenate([-used, slack]), blocks.groups[:, :1])
 
     def bounds(point: BlocksPoint) -> tuple[float, float]:
         weight = float(point.p.sum())
@@ -253,20 +246,15 @@ def _least_largest(blocks: MatrixBlocks, used: Array, slack: Array, deadline: De
     start[blocks.cells :] /= slack
     start[blocks.cells :] *= blocks.at(start).nuclear_norm ** 2
     stopping = Stopping(FIRST_TOL, _LEVEL_ITERATIONS, deadline)
-    progress = maximise(program, blocks.at(start), bounds, stopping)
-    scale = float(np.max(progress.best.variance_ratios / slack))
-    return _inner_level(progress.best, scale, progress.proof.p, progress.gap)
+    return _inner_level(maximise(program, blocks.at(start), bounds, stopping), used, slack)
 
 
-def _inner_level(best: BlocksPoint, scale: float, p: Array, gap: float) -> Level:
-    """The level whose covariances are the inner solution at a point, divided by ``scale``.
-
-    ``p`` has the column weights that prove the level, up to a factor.
-    """
-    pairs = zip(best.blocks.blocks, best.spectra, strict=True)
-    columns = [
-        (own.columns / np.sqrt(best.p[block.columns])[:, None] * np.sqrt(own.singular * scale)).T
-        for block, own in pairs
-    ]
-    roots = [root / np.sqrt(scale) for root in best.roots]
-    return Level(tuple(roots), tuple(columns), p / p.sum(), gap)
+def _inner_level(result: Optimum[BlocksPoint], used: Array, slack: Array) -> Level:
+    """The level whose covariances are the inner solution, scaled until a slack is used up."""
+    best, p = result.best, result.proof.p
+    unit = np.sqrt(np.max(best.variance_ratios / slack))
+    roots, columns = [root / unit for root in best.roots], []
+    for block, own in zip(best.blocks.blocks, best.spectra, strict=True):
+        inverse = own.columns / np.sqrt(best.p[block.columns])[:, None]
+        columns.append((inverse * np.sqrt(own.singular)).T * unit)
+    return Level(best.blocks, used, slack, roots, columns, p / p.sum(), result.gap)
