@@ -171,7 +171,7 @@ class BlockVectors:
         queries: Array | StructuredVectors | None,
         weights: Rows,
     ) -> None:
-        self.singular, self._weights = singular, weights
+        self.singular, self.weights = singular, weights
         # Z and X, each with the positions of its weights among the block's weights
         places = slice(len(columns)), slice(len(columns), None)
         self._parts = [
@@ -183,50 +183,44 @@ class BlockVectors:
         self._kernel = (1 / np.add.outer(inverse, inverse)).T  # T, in the order of the Gram matrix
         self._damping = _damping(singular)
 
-    def add_product(self, total: Array, z: Array) -> None:
-        """Add to ``total`` the product of this block's K with z; the caller applies the signs."""
-        own = z[self._weights]
+    def product(self, z: Array) -> Array:
+        """The product of this block's K with z; the caller applies the signs."""
         # In double precision, since the parts of the columns and of the queries nearly cancel.
-        change = reduce(np.add, [part.gram(own[at]) for part, at in self._parts])
+        change = reduce(np.add, [part.gram(z[at]) for part, at in self._parts])
         change *= self._kernel
-        total[self._weights] += np.concatenate([part.forms(change) for part, _ in self._parts])
+        return np.concatenate([part.forms(change) for part, _ in self._parts])
 
-    def add_bend(self, total: Array, z: Array) -> None:
-        """Add this block's share of `PreconditionedSystem.bend`; the caller applies the signs.
+    def bend(self, z: Array) -> Array:
+        """The share of the block in `PreconditionedSystem.bend`; the caller applies the signs.
 
         Let P = Zᵀ diag(z) Z, let Q be the same product for X and the query weights, and let
         M_ab = (P - Q)_ab λ_b / (λ_a + λ_b). The second-order term of the matrix geometric mean Σ
         then gives two sets of quadratic forms: those of T ∘ (M P + P Mᵀ - M Mᵀ) on the rows of Z,
         and those of T ∘ (M Q + Q Mᵀ + M Mᵀ) on the rows of X.
         """
-        own = z[self._weights]
-        signed = [
-            (part, sign, whole(part.gram(sign * own[at])))
-            for (part, at), sign in zip(self._parts, (1.0, -1.0), strict=False)
-        ]
-        moved = reduce(np.add, [sign * gram for _, sign, gram in signed])
-        moved *= self._kernel
+        # P and -Q, which add up to P - Q
+        grams = [whole(part.gram(z[at])) for part, at in self._parts]
+        moved = reduce(np.add, grams) * self._kernel
         moved /= self.singular[:, None]
-        both = scipy.linalg.blas.dsyr2k  # the lower triangle of A Bᵀ + B Aᵀ
-        bends = [
-            part.forms(
-                both(1.0, moved.T, gram.T - sign / 2 * moved.T, trans=1, lower=1) * self._kernel
-            )
-            for part, sign, gram in signed
-        ]
-        total[self._weights] += np.concatenate(bends)
+        bends = []
+        for (part, _), gram, sign in zip(self._parts, grams, (1.0, -1.0), strict=False):
+            other = (sign * gram - sign / 2 * moved).T
+            # dsyr2k is the lower triangle of A Bᵀ + B Aᵀ
+            both = scipy.linalg.blas.dsyr2k(1.0, moved.T, other, trans=1, lower=1)
+            bends.append(part.forms(both * self._kernel))
+        return np.concatenate(bends)
 
-    def add_diagonal(self, total: Array) -> None:
-        """Add the approximate diagonal of this block's K."""
+    def diagonal(self) -> Array:
+        """The approximate diagonal of this block's K."""
         squares = [part.squares(self._damping.T) for part, _ in self._parts]
-        total[self._weights] += np.square(np.concatenate(squares)).sum(axis=1)
+        return np.asarray(np.square(np.concatenate(squares)).sum(axis=1))
 
     def add_explicit(self, total: Single, place: Indices) -> None:
         """Add the lower triangle of this block's approximate K to ``total``; the caller signs it.
 
         For each weight, ``place`` has its index in ``total``, ascending, or -1 if it is left out.
         """
-        at = place[self._weights]
+        at = place[self.weights]
         parts = [part.rows(np.flatnonzero(at[here] >= 0)) for part, here in self._parts]
         rows, at = np.concatenate(parts, dtype=np.float32), at[at >= 0]
         if at.size == len(total):
@@ -384,7 +378,7 @@ class PreconditionedSystem(ConstrainedSystem):
         self._diagonal = diagonal
         curvature = np.zeros_like(diagonal)
         for block in blocks:
-            block.add_diagonal(curvature)
+            curvature[block.weights] += block.diagonal()
         self._entries = diagonal + curvature * np.square(signs)
         beside = self._entries / diagonal - 1
         order = np.argsort(beside)
@@ -446,10 +440,14 @@ class PreconditionedSystem(ConstrainedSystem):
     def times(self, z: Array) -> Array:
         """``(K + diag(diagonal)) z``, with the exact K."""
         self.products += 1
-        total = np.zeros_like(z)
+        return self._total(BlockVectors.product, z) + self._diagonal * z
+
+    def _total(self, of_block: Callable[[BlockVectors, Array], Array], z: Array) -> Array:
+        """The sum of a function over all blocks, with the signs applied to z and to the sum."""
+        signed, total = self._signs * z, np.zeros_like(z)
         for block in self._blocks:
-            block.add_product(total, self._signs * z)
-        return self._signs * total + self._diagonal * z
+            total[block.weights] += of_block(block, signed[block.weights])
+        return self._signs * total
 
     def bend(self, z: Array, negligible: float) -> Array:
         """The second-order change of the gradient along z, times the weights.
@@ -458,11 +456,9 @@ class PreconditionedSystem(ConstrainedSystem):
         its entries is estimated by zᵀ D z, where D is the diagonal of K; if this estimate is below
         ``negligible``, the result is zero.
         """
-        total = np.zeros_like(z)
-        if np.square(z) @ (self._entries - self._diagonal) >= negligible:
-            for block in self._blocks:
-                block.add_bend(total, self._signs * z)
-        return self._signs * total
+        if np.square(z) @ (self._entries - self._diagonal) < negligible:
+            return np.zeros_like(z)
+        return self._total(BlockVectors.bend, z)
 
     def _explicit_factor(self, heavy: Indices, mass: Array) -> tuple[Single, bool] | None:
         """The Cholesky factor of the approximate system matrix at the weights ``heavy``.

@@ -27,17 +27,18 @@ for symmetries: the 166 751 subsets of the 3-way marginals of 100 equal attribut
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from scipy.sparse.linalg import aslinearoperator
 
 from solvers.dual.iteration import Stopping
 from solvers.dual.newton_system import ConstrainedSystem
 from solvers.dual.predictor_corrector import Optimum, Program, maximise, multiplicative_step
 from workloads.operators import Array, Matrix
 from workloads.operators.blas import lower_gram
+from workloads.operators.combined import scaled_rows
 
 Solve = Callable[[Array], Array]
 
@@ -93,8 +94,9 @@ class LowRankSystem:
             Maps right-hand sides, shape (rows,) or (rows, any number), to the solutions.
         """
         root = np.sqrt(g / (1 + g * (self._squares @ e[self._single])))
-        half = _scaled(self._a, root, np.sqrt(e[self._shared]))
-        turned: Any = half.T
+        rows = scaled_rows(self._a, root)
+        turned = scaled_rows(_transposed(rows), np.sqrt(e[self._shared]))
+        half = _transposed(turned)
         inner = self._inverse(half if self._by_rows else turned)
 
         def solve(right: Array) -> Array:
@@ -112,7 +114,7 @@ class LowRankSystem:
         solutions are inexact, which only costs additional Newton steps.
         """
         root = 1 / np.sqrt(1 + np.asarray((half * half).sum(axis=1), dtype=np.float64))
-        unit, diagonal = _scaled(half, root, np.ones(half.shape[1])), np.square(root)
+        unit, diagonal = scaled_rows(half, root), np.square(root)
         solve: Solve
         if root.size <= self._largest_factorised:
             gram = (unit @ unit.T).toarray() if scipy.sparse.issparse(unit) else lower_gram(unit)
@@ -120,18 +122,12 @@ class LowRankSystem:
             factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
             solve = partial(scipy.linalg.cho_solve, factor, check_finite=False)
         else:
-            operator = scipy.sparse.linalg.LinearOperator(
-                (root.size, root.size),
-                matvec=lambda x: diagonal * x + unit @ (unit.T @ x),
-                dtype=np.float64,
-            )
+            rows, added = map(aslinearoperator, (unit, scipy.sparse.diags_array(diagonal)))
+            operator = rows @ rows.T + added
+            cg = partial(scipy.sparse.linalg.cg, operator, rtol=_RESIDUAL, maxiter=_MOST_PRODUCTS)
 
             def solve(right: Array) -> Array:
-                cg = scipy.sparse.linalg.cg
-                columns = np.atleast_2d(right.T)
-                solved = [
-                    cg(operator, b, rtol=_RESIDUAL, maxiter=_MOST_PRODUCTS)[0] for b in columns
-                ]
+                solved = [cg(column)[0] for column in np.atleast_2d(right.T)]
                 return np.stack(solved, axis=-1).reshape(right.shape)
 
         return lambda right: _times(root, solve(_times(root, right)))
@@ -141,10 +137,8 @@ def _times(diagonal: Array, right: Array) -> Array:
     return (diagonal * right.T).T
 
 
-def _scaled(matrix: "Matrix | scipy.sparse.csc_array", left: Array, right: Array) -> Matrix:
-    if scipy.sparse.issparse(matrix):
-        return scipy.sparse.csr_array(matrix.multiply(left[:, None]).multiply(right))
-    return matrix * left[:, None] * right
+def _transposed(matrix: Matrix) -> Matrix:
+    return scipy.sparse.csr_array(matrix.T) if scipy.sparse.issparse(matrix) else matrix.T
 
 
 _WARM_STEPS = 5

@@ -121,9 +121,7 @@ class GD(Iterative):
             settled = -slope < self.nttol
             if not settled:  # Algorithm 3 along minus the gradient (13)
                 ray = model.ray(-model.gradient)
-                moved = line_search(
-                    objective, iterate, ray, slope, sigma=self.sigma, beta=self.beta
-                )
+                moved = line_search(objective, iterate, ray, slope, self.sigma, self.beta)
                 if moved is None:
                     break
                 iterate = moved

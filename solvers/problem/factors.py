@@ -10,6 +10,7 @@ there are.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import scipy
@@ -82,7 +83,7 @@ def in_coordinates(operator: QueryOperator) -> InCoordinates | None:
     if there are too many domain cells or too many values of an attribute.
     """
     products = _products(operator)
-    if products is None or operator.shape[1] > _MOST_CELLS:
+    if not products or operator.shape[1] > _MOST_CELLS:
         return None
     if max(int(factor.shape[1]) for factor in products[0][0]) > _MOST_VALUES:
         return None
@@ -109,28 +110,21 @@ def in_coordinates(operator: QueryOperator) -> InCoordinates | None:
     return InCoordinates(Stacked(tuple(parts)), tuple(frames), np.flatnonzero(seen))
 
 
-def _products(operator: QueryOperator) -> list[Product] | None:
-    """List the products whose union is the operator; None if it is not a union of products."""
+def _products(operator: QueryOperator) -> list[Product]:
+    """List the products whose union is the operator; empty if it is not a union of products."""
     if isinstance(operator, Kronecker):
         sizes = operator.term_sizes
         return [(term, np.ones(size)) for term, size in zip(operator.terms, sizes, strict=True)]
     if isinstance(operator, Scaled):
-        inner = _products(operator.operator)
-        if inner is None:
-            return None
-        inner = inner * operator.times
-        ends = np.cumsum([scale.size for _, scale in inner])[:-1]
+        products = _products(operator.operator) * operator.times
+        ends = np.cumsum([scale.size for _, scale in products])
         shares = np.split(operator.factors, ends)
-        return [(term, scale * own) for (term, scale), own in zip(inner, shares, strict=True)]
+        # the last share is empty, or all factors if there is no product
+        return [(term, scale * own) for (term, scale), own in zip(products, shares, strict=False)]
     if isinstance(operator, Stacked):
-        listed: list[Product] = []
-        for part in operator.parts:
-            own = _products(part)
-            if own is None:
-                return None
-            listed += own
-        return listed
-    return None
+        parts = [_products(part) for part in operator.parts]
+        return [*chain(*parts)] if all(parts) else []
+    return []
 
 
 def _frame(factors: Sequence[Matrix]) -> Array:
@@ -239,7 +233,7 @@ class Factors:
             queries = self.operator if self.basis is None else Explicit(self.whole)
             return queries.squared_column_norms(), queries.squared_row_norms()
         squares = product(self.operator.gram(), self.basis)
-        columns: Array = np.einsum("kd,kd->d", self.basis, squares)
+        columns = np.einsum("kd,kd->d", self.basis, squares)
         return columns, self.operator.quadratic_forms(product(self.basis, self.basis.T))
 
     @cached_property
@@ -270,25 +264,19 @@ def structured(operator: QueryOperator) -> Factors | None:
     leave the rank unclear.
     """
     union = in_coordinates(operator)
-    if union is not None:
-        factors = structured(union.operator)
-        if factors is None:
-            return None
-        own = union.rows if factors.basis is None else product(factors.basis, union.rows)
-        return Factors(factors.operator, np.where(seen_cells(operator), own, 0.0))
-    if not structure_pays(operator):
+    if union is None and not structure_pays(operator):
         return None
     seen = seen_cells(operator)
-    if not seen.all():
-        # factorise on the cells that queries depend on; the basis is zero at the others
-        factors = structured(on_cells(operator, np.flatnonzero(seen)))
+    if union is not None or not seen.all():
+        # factorise on the coordinates, or the cells, that queries use
+        used = on_cells(operator, np.flatnonzero(seen)) if union is None else union.operator
+        factors = structured(used)
         if factors is None:
             return None
-        basis = np.eye(seen.size)[seen]
+        own = np.eye(seen.size)[seen] if union is None else union.rows
         if factors.basis is not None:
-            basis = np.zeros((factors.rank, seen.size))
-            basis[:, seen] = factors.basis
-        return Factors(factors.operator, basis)
+            own = product(factors.basis, own)
+        return Factors(factors.operator, np.where(seen, own, 0.0))
     norms = np.sqrt(operator.squared_row_norms())
     unit = Scaled(operator, np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0))
     gram = unit.gram()

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 import scipy
@@ -68,7 +67,7 @@ class Neighbours:
             return f"{self.relation} between {len(self.pairs)} pairs of cells"
         return self.relation
 
-    def content(self) -> Any:
+    def content(self) -> str | dict[str, list[int]] | dict[str, list[list[int]]]:
         """The relation as JSON-compatible data, from which `as_neighbours` restores it."""
         if self.within is not None:
             return {"within": list(self.within)}
@@ -193,7 +192,7 @@ ADD_REMOVE = Neighbours("add-remove")
 REPLACE_ONE = Neighbours("replace-one")
 
 
-Written = str | Mapping[str, Any] | Neighbours
+Written = str | Mapping[str, object] | Neighbours
 """A relation as written in an experiment or passed to a function."""
 
 
@@ -233,9 +232,10 @@ def _is_count(value: object, least: int) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
-def _is_pair(pair: Any) -> bool:
-    listed = isinstance(pair, Sequence | np.ndarray) and len(pair) == 2
-    return listed and all(_is_count(cell, 0) for cell in pair) and pair[0] != pair[1]
+def _is_pair(pair: object) -> bool:
+    if not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
+        return False
+    return all(_is_count(cell, 0) for cell in pair) and bool(pair[0] != pair[1])
 
 
 def _farthest(columns: Array) -> tuple[Array, NDArray[np.intp]]:

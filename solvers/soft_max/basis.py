@@ -103,13 +103,13 @@ def _identity(problem: Problem) -> Factored:
 
 def _upper_triangular(problem: Problem) -> Factored:
     """Factorise W = L U; each column of L is a column of W minus the previous one."""
-    differences: Array = np.diff(problem.workload.dense, axis=1, prepend=0.0)
+    differences = np.diff(problem.workload.dense, axis=1, prepend=0.0)
     return Factored(np.tri(problem.workload.d).T, differences, "upper-triangular")
 
 
 def _lower_triangular(problem: Problem) -> Factored:
     """Factorise W = L Uᵀ; each column of L is a column of W minus the next one."""
-    differences: Array = -np.diff(problem.workload.dense, axis=1, append=0.0)
+    differences = -np.diff(problem.workload.dense, axis=1, append=0.0)
     return Factored(np.tri(problem.workload.d), differences, "lower-triangular")
 
 
@@ -210,8 +210,7 @@ class FixedIterate:
     @cached_property
     def profile(self) -> Array:
         """The privacy profile g, shape (d,)."""
-        profile: Array = np.einsum("ij,ij->j", self.whitened, self.whitened)
-        return profile
+        return np.asarray(np.einsum("ij,ij->j", self.whitened, self.whitened))
 
     def chart(self, p: Array) -> "FixedChart":
         """The chart whose coordinates are the entries of Σ."""
@@ -279,13 +278,11 @@ class FixedChart:
         return residual
 
     def forms(self, along: Array) -> tuple[Array, Array]:
-        of_profile: Array = np.einsum("ij,ij->j", self._x, product(along, self._x))
+        of_profile = np.einsum("ij,ij->j", self._x, product(along, self._x))
         return of_profile, self._at.queries.quadratic_forms(along)
 
     def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
-        total: Array = self._at.queries.gram(of_ratios)
-        total += product(self._x * of_profile, self._x.T)
-        return total
+        return self._at.queries.gram(of_ratios) + product(self._x * of_profile, self._x.T)
 
     def ray(self, along: Array) -> Callable[[float], FixedIterate]:
         at = self._at

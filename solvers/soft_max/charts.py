@@ -56,8 +56,7 @@ class AdaptedIterate:
     @cached_property
     def profile(self) -> Array:
         """The privacy profile g, shape (d,)."""
-        profile: Array = np.einsum("ij,ij->j", self.columns, self.columns)
-        return profile
+        return np.asarray(np.einsum("ij,ij->j", self.columns, self.columns))
 
     @cached_property
     def factor(self) -> Array:
@@ -93,22 +92,13 @@ class AdaptedChart:
     queries: QueryOperator
     ratios: Array
 
-    @cached_property
-    def curvature(self) -> Array:
-        return np.add.outer(self.mean, self.mean)
-
-    def excess(self, gradient: Array) -> Array:
-        excess = np.maximum(np.diag(gradient), 0.0)
-        return np.add.outer(excess, excess)
-
     def forms(self, along: Array) -> tuple[Array, Array]:
-        of_profile: Array = np.einsum("ij,ij->j", self.columns, product(along, self.columns))
+        of_profile = np.einsum("ij,ij->j", self.columns, product(along, self.columns))
         return of_profile, self.queries.quadratic_forms(along)
 
     def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
-        total = product(self.columns * of_profile, self.columns.T)
-        total += whole(self.queries.gram(of_ratios))
-        return total
+        of_columns = product(self.columns * of_profile, self.columns.T)
+        return of_columns + whole(self.queries.gram(of_ratios))
 
     def ray(self, along: Array) -> Callable[[float], AdaptedIterate]:
         growth, identity = self.queries.quadratic_forms(along), np.eye(len(along))
@@ -188,7 +178,7 @@ def first_of_blocks(blocks: MatrixBlocks, start: Weights) -> BlocksIterate:
 
 
 @dataclass(frozen=True, eq=False)
-class _BlocksChart(DiagonalChart):
+class _BlocksChart(DiagonalChart[BlocksIterate]):
     """A chart that joins the charts of all blocks."""
 
     blocks: MatrixBlocks
@@ -196,11 +186,11 @@ class _BlocksChart(DiagonalChart):
 
     @cached_property
     def curvature(self) -> Array:
-        return _joined([chart.curvature for chart in self.charts])
+        return _joined([np.add.outer(chart.mean, chart.mean) for chart in self.charts])
 
     def excess(self, gradient: Array) -> Array:
-        pairs = zip(self.charts, self._split(gradient), strict=True)
-        return _joined([chart.excess(own) for chart, own in pairs])
+        rises = [np.maximum(np.diag(own), 0.0) for own in self._split(gradient)]
+        return _joined([np.add.outer(rise, rise) for rise in rises])
 
     def forms(self, along: Array) -> tuple[Array, Array]:
         pairs = zip(self.charts, self._split(along), strict=True)
@@ -271,7 +261,7 @@ def first_of_scalars(blocks: ScalarBlocks, log_counts: Array) -> ScalarIterate:
     return ScalarIterate(blocks, scale * v)
 
 
-class _ScalarChart(DiagonalChart):
+class _ScalarChart(DiagonalChart[ScalarIterate]):
     """The chart whose directions are relative changes of v."""
 
     def __init__(self, at: ScalarIterate) -> None:

@@ -9,7 +9,7 @@ constants in `Settings` or the coordinates (`solvers.soft_max.objective`).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -23,14 +23,13 @@ from solvers.dual.iteration import (
     traced,
 )
 from solvers.dual.programs import Weights
-from solvers.soft_max.objective import Iterate, Model, SoftMax
+from solvers.soft_max.objective import AnyIterate, Iterate, Model, SoftMax
 from workloads.operators import Array
 from workloads.operators.blas import inner
 from workloads.parameters import Bounds, Count, NotNegative, Positive, Share
 
 Bound = Callable[[Weights], float]
 T2Rule = Literal["paper", "code"]
-Some = TypeVar("Some", bound=Iterate)
 
 _SMALLEST_STEP = 1e-14
 _REDUCTION = 0.03
@@ -107,7 +106,7 @@ class Settings:
 
 
 def conjugate_gradient(
-    model: Model, right: Array, settings: Settings, deadline: Deadline = NEVER
+    model: Model[AnyIterate], right: Array, settings: Settings, deadline: Deadline = NEVER
 ) -> tuple[Array, int]:
     """Algorithm 2: solve ``Hessian @ s = right``; return s and the number of products needed.
 
@@ -252,7 +251,7 @@ def minimise(
             objective = sharper
             continue
         ray = model.ray(along)
-        moved = line_search(objective, at, ray, slope, sigma=settings.sigma, beta=settings.beta)
+        moved = line_search(objective, at, ray, slope, settings.sigma, settings.beta)
         if moved is None:
             stop = stopping.spent(iterations)
             break
@@ -271,7 +270,7 @@ def extrapolate(
     objective: SoftMax,
     sharper: SoftMax,
     at: Iterate,
-    model: Model,
+    model: Model[AnyIterate],
     settings: Settings,
     deadline: Deadline = NEVER,
 ) -> tuple[Iterate, int]:
@@ -290,19 +289,18 @@ def extrapolate(
     if slope >= 0:
         return at, used
     ray = model.ray(tangent)
-    moved = line_search(sharper, at, ray, slope, sigma=settings.sigma, beta=settings.beta)
+    moved = line_search(sharper, at, ray, slope, settings.sigma, settings.beta)
     return moved or at, used
 
 
 def line_search(
     objective: SoftMax,
     at: Iterate,
-    ray: Callable[[float], Some],
+    ray: Callable[[float], AnyIterate],
     slope: float,
-    *,
     sigma: float,
     beta: float,
-) -> Some | None:
+) -> AnyIterate | None:
     """Algorithm 3: the first point on ``ray`` that decreases F enough; None if no point does."""
     before = objective.value(at)
     return sufficient_decrease(

@@ -15,7 +15,7 @@ and a vector of variances if the blocks are numbers.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Iterate(Protocol):
     def ratios(self) -> Array:
         """The variance ratios h."""
 
-    def chart(self, p: Array) -> "Chart":
+    def chart(self, p: Array) -> "Chart[Self]":
         """Local coordinates around this covariance, for soft-max weights p of the profile."""
 
 
@@ -91,7 +91,11 @@ class SoftMax:
         return replace(self, t1=t1, t2=t2)
 
 
-class Chart(Protocol):
+AnyIterate = TypeVar("AnyIterate", bound=Iterate)
+Reached = TypeVar("Reached", bound=Iterate, covariant=True)
+
+
+class Chart(Protocol[Reached]):
     """Local coordinates around a covariance.
 
     `forms` maps a direction to the derivatives of the negative profile and of the ratios;
@@ -113,14 +117,14 @@ class Chart(Protocol):
     def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
         """The transpose of `forms`, applied to numbers for the profile and for the ratios."""
 
-    def ray(self, along: Array) -> Callable[[float], Any]:
+    def ray(self, along: Array) -> Callable[[float], Reached]:
         """A function that maps a step's length to the iterate after the step.
 
         The function raises LinAlgError if the covariance after the step is not positive definite.
         """
 
 
-class DiagonalChart(Chart, Protocol):
+class DiagonalChart(Chart[Reached], Protocol):
     """A chart in which the Hessian of ``p . profile`` is diagonal and serves as preconditioner.
 
     The Hessian of F is this diagonal plus a positive semidefinite part of low rank: t times the
@@ -151,7 +155,7 @@ class DiagonalChart(Chart, Protocol):
         return residual / (self.curvature + damping)
 
 
-class Model:
+class Model(Generic[AnyIterate]):
     """The second-order model of F around a covariance, in the coordinates of a chart.
 
     Attributes
@@ -162,7 +166,7 @@ class Model:
         The term added to the diagonal of the Hessian; negligible at a minimiser.
     """
 
-    def __init__(self, objective: SoftMax, at: Iterate) -> None:
+    def __init__(self, objective: SoftMax, at: AnyIterate) -> None:
         weights = objective.weights(at)
         self._objective, self._at, self._p, self._q = objective, at, weights.p, weights.q
         self._chart = chart = at.chart(weights.p)
@@ -206,6 +210,5 @@ def soft_maximum(values: Array, t: float) -> float:
 
 def soft_weights(values: Array, t: float) -> Array:
     """The gradient of the soft maximum: ``exp(t values)``, scaled to sum to one."""
-    weights: Array = np.exp(t * (values - values.max()))
-    weights /= weights.sum()
-    return weights
+    weights = np.exp(t * (values - values.max()))
+    return np.asarray(weights / weights.sum())
