@@ -12,7 +12,7 @@ import xarray as xr
 
 from sweep.errors import DamagedSegmentError
 from sweep.store.journal import SUFFIX, read_segment, run_of
-from sweep.store.paths import location
+from sweep.store.paths import locate
 from sweep.store.records import FINAL, TROUBLED, BoundRecord, CellRecord
 
 MEASURED = {"runtime_s", "cpu_s", "peak_memory_bytes", "started", "host", "attempt"}
@@ -69,7 +69,7 @@ def written(
         if path.parent == journal and path.name in damaged:
             continue
         try:
-            records = list(read_segment(location(path)))
+            records = list(read_segment(locate(path)))
         except DamagedSegmentError:
             continue
         for record in records:

@@ -13,10 +13,10 @@ import sweep
 from benchmarks.chaos import havoc, judge
 from benchmarks.chaos.house import Driver, House
 from benchmarks.chaos.worker import MINES, PAUSE, SLOW
-from sweep.state.stored import of_store, troubled, unfinished
+from sweep.state.stored import load_stored, select_troubled, select_unfinished
 from sweep.store.journal import DAMAGED, SUFFIX, Journal
 from sweep.store.ledger import MAX_WORKER_DEATHS
-from sweep.store.paths import location
+from sweep.store.paths import locate
 from sweep.store.records import FINAL, Status
 
 CELLS_PER_REPLICATE = 20
@@ -179,17 +179,17 @@ class Chaos:
         if self._journal is None:
             return False
         ledger = Journal(self._journal.folder).refresh()  # without the segments set aside since
-        cells = of_store(self.store).cells
-        remaining = unfinished(cells, ledger)
+        cells = load_stored(self.store).cells
+        remaining = select_unfinished(cells, ledger)
         alone = (ledger.deaths(ledger.rows(remaining.ids)) >= MAX_WORKER_DEATHS).all()
-        return bool(alone and (len(troubled(cells, ledger)) or ledger.bound_errors))
+        return bool(alone and (len(select_troubled(cells, ledger)) or ledger.bound_errors))
 
     def _progress(self) -> int:
         """Number of cells with a final record."""
         if not (self.store / "journal").is_dir() or not (self.store / "cells.json").exists():
             return 0
         if self._journal is None:
-            self._journal = Journal(location(self.store / "journal"))
+            self._journal = Journal(locate(self.store / "journal"))
         ledger = self._journal.refresh()
         return sum(one.status in FINAL for one in ledger.records(ledger.current))
 
@@ -243,8 +243,8 @@ class Chaos:
         figures, journal = self.figures, self.store / "journal"
         for other in self.havoc.seconds:
             self._judge_end(other)
-        cells = of_store(self.store).cells
-        ledger = Journal(location(journal)).refresh()
+        cells = load_stored(self.store).cells
+        ledger = Journal(locate(journal)).refresh()
         missing = int((ledger.statuses(ledger.rows(cells.ids)) != Status.OK).sum())
         if missing:
             figures.findings.append(f"{missing} cells have no sound result")

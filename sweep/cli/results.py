@@ -158,7 +158,7 @@ def plot(
     """
     from sweep.dataset import reading
     from sweep.report import drawing, figures
-    from sweep.store.paths import location
+    from sweep.store.paths import locate
 
     drawing.check_installed()
     dataset = _with_code_states(reading.open_dataset(store), store, where)
@@ -173,7 +173,7 @@ def plot(
     pictures = [
         picture
         for name in named
-        for picture in figures.draw(dataset, experiment, name, changes, location(store))
+        for picture in figures.draw(dataset, experiment, name, changes, locate(store))
     ]
     for picture, path in drawing.choose_files(
         pictures, output or _choose_folder(store) / "figures"
@@ -233,9 +233,9 @@ def _choose_folder(store: str) -> Path:
 
     For a store in an object store, return the current folder.
     """
-    from sweep.store.paths import location
+    from sweep.store.paths import locate
 
-    place = location(store)
+    place = locate(store)
     return place if isinstance(place, Path) else Path()
 
 

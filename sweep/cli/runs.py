@@ -208,8 +208,8 @@ def _note_closed(folder: str) -> None:
     """Report on standard error and in the store's log that the output was closed."""
     from sweep.events import Warned
     from sweep.runner.log import Log
-    from sweep.store.paths import location
+    from sweep.store.paths import locate
 
     with suppress(OSError):
         print_error("the output was closed; the sweep continues without it, and Ctrl-C ends it")
-    Log(location(folder))(Warned("the output was closed; the run continues without it"))
+    Log(locate(folder))(Warned("the output was closed; the run continues without it"))

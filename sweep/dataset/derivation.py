@@ -13,7 +13,7 @@ from solvers import privacy
 from solvers.privacy import budget
 from sweep.experiment.schema import Experiment
 from sweep.grid.grids import Grid
-from sweep.store.keys import Column, Rows, texts
+from sweep.store.keys import Column, Rows, to_texts
 from sweep.store.ledger import Ledger
 from sweep.store.records import Status
 
@@ -149,7 +149,7 @@ class Derivation:
         unlabelled = self._partners(least & (labels == names))
         baseline = np.where(unlabelled < 0, self._partners(least), unlabelled)
         keys, problem = cells.problems
-        bounds = np.array([self.ledger.bounds.get(key, np.nan) for key in texts(keys)])
+        bounds = np.array([self.ledger.bounds.get(key, np.nan) for key in to_texts(keys)])
 
         def bound(cells: Rows) -> Float:
             return np.asarray(bounds[problem[cells]])

@@ -12,7 +12,7 @@ from zarr.core.buffer.cpu import Buffer
 from sweep.errors import StoreError, SweepError
 from sweep.experiment.loading import parse_experiment
 from sweep.experiment.schema import Experiment
-from sweep.state.stored import code_states, of_store
+from sweep.state.stored import list_code_states, load_stored
 from sweep.store.folder import open_
 from sweep.store.journal import Journal
 from sweep.store.paths import Location
@@ -78,8 +78,8 @@ def with_code_states(results: Results, store: str | Path | Location) -> Results:
     StoreError
         If the experiment cannot be laid out here, so that the present code is not known.
     """
-    stored = of_store(store)
-    states = code_states(stored.cells, Journal(stored.store.journal).refresh())
+    stored = load_stored(store)
+    states = list_code_states(stored.cells, Journal(stored.store.journal).refresh())
 
     def replaced(data: xr.Dataset) -> xr.Dataset:
         if "cell" not in data:  # the root of a tree

@@ -11,7 +11,7 @@ from sweep.experiment.canonical import Scalar, label
 from sweep.experiment.document import Place
 from sweep.experiment.schema import Experiment
 from sweep.grid.cells import REPLICATE, Cell, Cells
-from sweep.store.keys import numbered
+from sweep.store.keys import number_keys
 from workloads.parameters import limit, raised_by, readable
 
 MOST_POINTS = limit("MOST_POINTS", 2_000_000)
@@ -106,7 +106,7 @@ def unite_cells(grids: Sequence[Grid]) -> Cells:
     whole = Cells.concatenated([grid.cells for grid in grids])
     if whole.families_differ:
         return whole
-    first = numbered(whole.ids)
+    first = number_keys(whole.ids)
     last = np.empty(first.max(initial=-1) + 1, dtype=np.int64)
     last[first] = np.arange(len(whole))
     return whole.take(last)

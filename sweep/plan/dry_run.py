@@ -14,11 +14,11 @@ from sweep.grid.expansion import expand
 from sweep.grid.grids import unite_cells
 from sweep.plan import solves, tasks
 from sweep.plan.costs import Costs
-from sweep.state.stored import StoredExperiment, counted, solved_by_other_code, unfinished
-from sweep.store.folder import occupied, open_
+from sweep.state.stored import StoredExperiment, compare_code, count_statuses, select_unfinished
+from sweep.store.folder import is_occupied, open_
 from sweep.store.journal import Journal
 from sweep.store.ledger import Ledger
-from sweep.store.paths import Location, location
+from sweep.store.paths import Location, locate
 from workloads.operators import LARGEST_MATRIX_BYTES
 
 _CALIBRATION_SIZE = 384
@@ -102,11 +102,11 @@ def plan(
     grids = expand(experiment, allow_code=allow_code)
     cells = unite_cells(grids)
     ledger, costs = Ledger(), Costs(experiment.time_limit)
-    if store is not None and occupied(place := location(store)):
+    if store is not None and is_occupied(place := locate(store)):
         stored = StoredExperiment(experiment, grids, open_(place))
         stored.check_kinship()
         ledger = Journal(stored.store.journal).refresh()
-    todo = unfinished(cells, ledger)
+    todo = select_unfinished(cells, ledger)
     reused = [record.cell.encode() for record in solves.reuse_records(todo, ledger)]
     remaining = todo.take(~np.isin(todo.ids, reused))
     solving = solves.list_solves(remaining, ledger, costs, experiment.warm_start)
@@ -123,7 +123,7 @@ def plan(
     return Plan(
         groups={grid.group: {axis.name: len(axis.values) for axis in grid.axes} for grid in grids},
         cells=len(cells),
-        statuses=counted(cells.ids, ledger),
+        statuses=count_statuses(cells.ids, ledger),
         solves=len(solving),
         bounds=len(proving),
         tasks=len(planned),
@@ -133,7 +133,7 @@ def plan(
         worker_bytes=max((costs.of(c.solved, c).bytes for c in remaining.used), default=0.0),
         seconds=seconds,
         workers=at_once,
-        of_other_code=int(solved_by_other_code(cells, ledger)[0].sum()),
+        of_other_code=int(compare_code(cells, ledger)[0].sum()),
         without_reference=tuple(
             grid.group
             for grid in grids

@@ -16,7 +16,7 @@ from sweep.grid.cells import Cell, Cells
 from sweep.plan.costs import Costs
 from sweep.plan.tasks import CERTIFIER, CellTask, Cost, Solve, Solves
 from sweep.store import code
-from sweep.store.keys import KEY, numbered
+from sweep.store.keys import KEY, number_keys
 from sweep.store.ledger import Ledger
 from sweep.store.records import CellRecord, SolveCode, Status
 
@@ -35,7 +35,7 @@ def list_solves(
     If ``along`` names an axis, solves that differ only in their label along this axis form a chain,
     in which each solve starts from the previous one's dual weights.
     """
-    key_of_cell = numbered(cells.keys("solve"))
+    key_of_cell = number_keys(cells.keys("solve"))
     # 32-bit integers take half the memory
     order = np.argsort(key_of_cell, kind="stable").astype(np.int32)
     changes = np.diff(key_of_cell[order], prepend=-1, append=len(order))

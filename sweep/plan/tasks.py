@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Spec
-from sweep.store.keys import KEY, Keys, numbered
+from sweep.store.keys import KEY, Keys, number_keys
 from sweep.store.records import UNKNOWN, CellRecord, SolveCode
 
 LARGEST_BLOCK = 100
@@ -222,8 +222,8 @@ def pack_tasks(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
     `LEAST_TASKS` in all. With many small tasks, errors in the expected durations even out.
     """
     free = solves.chains == b""
-    chain = np.where(free, -1, numbered(solves.chains))
-    workload = np.where(free, numbered(solves.workloads()), 0)
+    chain = np.where(free, -1, number_keys(solves.chains))
+    workload = np.where(free, number_keys(solves.workloads()), 0)
     expensive = free & (solves.seconds >= BLOCK_SECONDS)
     order = np.lexsort((workload, expensive, chain)).astype(np.int32)
     least = max(LEAST_TASKS, TASKS_PER_THREAD * threads)

@@ -22,7 +22,7 @@ from sweep.experiment.schema import SIZES, Experiment, Figure
 from sweep.grid.cells import Cell
 from sweep.report import drawing, tables
 from sweep.report.drawing import PRINTED, Line, Numbers, Panel, Picture
-from sweep.state.stored import of_store
+from sweep.state.stored import load_stored
 from sweep.store import arrays
 from sweep.store.paths import Location
 from workloads.parameters import nearest
@@ -380,7 +380,7 @@ def _draw_arrays(source: _Source, figure: Figure) -> _Drawn:
     named = _name_lines(ok, ["mechanism", *axes]).values()
     stored = dict[str, Line]()
     for series, variant, cell, solve in zip(*named, ok["cell"], ok["solve"], strict=True):
-        if arrays.file(store, solve).is_file():
+        if arrays.locate_file(store, solve).is_file():
             kept = arrays.arrays(store, solve)
             if array in kept:
                 values = kept[array].to_numpy().astype(np.float64)
@@ -397,7 +397,7 @@ def _draw_arrays(source: _Source, figure: Figure) -> _Drawn:
 
 def _draw_variances(stored: Mapping[str, Line], store: Location) -> list[Panel]:
     """Plot the variance of every query against its target; points below the diagonal have slack."""
-    cells, lines = of_store(store).cells, list[Line]()
+    cells, lines = load_stored(store).cells, list[Line]()
     for cell, line in stored.items():
         x, y = np.unique(np.array([_make_targets(cells.of_id(cell)), line.y]), axis=1)
         lines.append(replace(line, x=x, y=y, dots=True))

@@ -24,7 +24,7 @@ from sweep.report.messages import ProgressBar
 from sweep.report.tables import Spread, Wanted
 from sweep.runner import commands
 from sweep.store.folder import Store
-from sweep.store.paths import location
+from sweep.store.paths import locate
 from sweep.store.records import TROUBLED
 
 
@@ -58,7 +58,7 @@ class Plots:
         """
         experiment = reading.experiment_of(self._results)
         name = figure or figures.choose_default(self._results, experiment)[0]
-        folder = None if store is None else location(store)
+        folder = None if store is None else locate(store)
         pictures = figures.draw(self._results, experiment, name, changes, folder)
         if len(pictures) > 1:
             listed = ", ".join(reading.groups(self._results))

@@ -19,7 +19,7 @@ from sweep.report import messages
 from sweep.report.messages import format_counts, format_duration
 from sweep.runner.log import LogLine
 from sweep.runner.status import CellHistory, StoreStatus, Trouble
-from sweep.state.stored import counted, of_store, solved_by_other_code
+from sweep.state.stored import compare_code, count_statuses, load_stored
 from sweep.store.journal import Journal
 from sweep.store.paths import Location
 from sweep.store.records import ForgottenRecord, Status
@@ -205,12 +205,12 @@ def describe_stale(store: str | Location) -> str:
     out here, or the journal cannot be read.
     """
     try:
-        stored = of_store(store)
+        stored = load_stored(store)
         ledger = Journal(stored.store.journal).refresh()
     except SweepError:
         return ""
-    outdated, _ = solved_by_other_code(stored.cells, ledger)
-    return describe_other_code(int(outdated.sum()), counted(stored.cells.ids, ledger), store)
+    outdated, _ = compare_code(stored.cells, ledger)
+    return describe_other_code(int(outdated.sum()), count_statuses(stored.cells.ids, ledger), store)
 
 
 def describe_other_code(cells: int, statuses: Mapping[str, int], store: str | Location) -> str:

@@ -19,13 +19,13 @@ from sweep.plan.tasks import Solves
 from sweep.runner.session import Session, open_session
 from sweep.state.stored import (
     StoredExperiment,
-    certified_by_other_code,
-    of_store,
-    unfinished,
+    find_other_certifiers,
+    load_stored,
+    select_unfinished,
 )
 from sweep.store import code, environment
 from sweep.store.folder import Store, WorkerStore, create
-from sweep.store.keys import texts
+from sweep.store.keys import to_texts
 from sweep.store.ledger import MAX_WORKER_DEATHS
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ def run(
         stored = StoredExperiment(loaded, grids, create(store, loaded.name))
         with open_session(stored, listen) as session:
             ledger = session.journal.ledger
-            todo = unfinished(stored.cells, ledger)
+            todo = select_unfinished(stored.cells, ledger)
             if records := solves.reuse_records(todo, ledger):
                 session.write(f"{session.run}-reused", records)
-                todo = unfinished(todo, ledger)
+                todo = select_unfinished(todo, ledger)
             deadly = ledger.deaths(ledger.rows(todo.ids)) >= MAX_WORKER_DEATHS
             work = session.begin(todo.take(~deadly), len(records), int(deadly.sum()))
             solve(session, work, client, spec, mechanisms or {})
@@ -169,7 +169,7 @@ def rerun(
 
     spec = requested(cluster, patience, allow_mixed=allow_mixed)
     with mechanism.added(mechanisms or {}):
-        stored = of_store(store)
+        stored = load_stored(store)
         _check_given(stored.experiment, mechanisms or {})
         if not allow_code:
             refuse_code(stored.experiment)
@@ -185,9 +185,9 @@ def rerun(
             keys, number = chosen.problems
             again = set(session.journal.ledger.bound_errors)
             if where is not None:
-                again.intersection_update(texts(keys[np.unique(number)]))
-            outdated = certified_by_other_code(chosen, session.journal.ledger, code.Codes())
-            again.update(texts(keys[np.unique(number[outdated])]))
+                again.intersection_update(to_texts(keys[np.unique(number)]))
+            outdated = find_other_certifiers(chosen, session.journal.ledger, code.Codes())
+            again.update(to_texts(keys[np.unique(number[outdated])]))
             solve(session, session.begin(chosen, again=again), client, spec, mechanisms or {})
     return stored.store
 

@@ -353,11 +353,11 @@ class InFlight:
         answer.
         """
 
-        def counted(dask_scheduler: Scheduler) -> dict[str, int]:
+        def count(dask_scheduler: Scheduler) -> dict[str, int]:
             tasks = dask_scheduler.tasks
             return {name: tasks[name].suspicious for name in names if name in tasks}
 
-        return self._ask(counted) or {}
+        return self._ask(count) or {}
 
     def _ask(self, question: Callable[..., _T]) -> _T | None:
         """Result of calling ``question`` on the scheduler; None if it does not answer."""

@@ -17,14 +17,14 @@ from sweep.experiment.loading import parse_experiment
 from sweep.grid.expansion import lay_out
 from sweep.runner.selection import select_cells
 from sweep.runner.session import open_session
-from sweep.state.stored import StoredExperiment, of_store, unfinished
+from sweep.state.stored import StoredExperiment, load_stored, select_unfinished
 from sweep.store import arrays
 from sweep.store.folder import POINTER, RESULTS, Store, create, open_
 from sweep.store.journal import Journal
-from sweep.store.keys import texts
+from sweep.store.keys import to_texts
 from sweep.store.lease import LEASE, check_free
 from sweep.store.ledger import Ledger
-from sweep.store.paths import Location, location, store_errors, unreadable
+from sweep.store.paths import Location, locate, store_errors, unreadable
 from sweep.store.records import ForgottenRecord
 
 
@@ -62,11 +62,11 @@ def merge(
     ExperimentError
         If the experiments do not fit into one.
     """
-    target = location(into)
-    sources = [of_store(store) for store in stores]
+    target = locate(into)
+    sources = [load_stored(store) for store in stores]
     if any(source.store.path.resolve() == target.resolve() for source in sources):
         raise StoreError(f"store {str(target)!r} cannot be merged into itself; give another --into")
-    involved = [*sources, of_store(into)] if (target / "experiment.yaml").is_file() else sources
+    involved = [*sources, load_stored(into)] if (target / "experiment.yaml").is_file() else sources
     united = reduce(_join, sorted(involved, key=lambda stored: -len(stored.cells)))
     journals = [Journal(source.store.journal) for source in sources]
     for journal in journals:
@@ -82,7 +82,7 @@ def merge(
             merged = session.refresh()
             for source, journal in zip(sources, journals, strict=True):
                 _copy_arrays(source.store.path, journal.ledger, target_store.path, merged)
-        return len(stored.cells) - len(unfinished(stored.cells, merged))
+        return len(stored.cells) - len(select_unfinished(stored.cells, merged))
 
 
 def _join(whole: StoredExperiment, part: StoredExperiment) -> StoredExperiment:
@@ -142,13 +142,13 @@ def forget(
     StoreError
         If ``store`` is not a store, or is in use.
     """
-    stored = of_store(store)
+    stored = load_stored(store)
     with open_session(stored, listen) as session:
         if where is None:
             chosen = session.journal.ledger.others(stored.cells.ids)
         else:
             ids = select_cells(stored, session.journal.ledger, where).ids
-            chosen = texts(ids[session.journal.ledger.rows(ids) > 0])
+            chosen = to_texts(ids[session.journal.ledger.rows(ids) > 0])
         if chosen:
             session.write(f"{session.run}-forgotten", [ForgottenRecord(cell) for cell in chosen])
             session.remove_forgotten_arrays()
@@ -175,7 +175,7 @@ def compact(store: str | Path, *, listen: events.Listener | None = None) -> int:
     StoreError
         If ``store`` is not a store, is in use, or cannot be written.
     """
-    stored = of_store(store)
+    stored = load_stored(store)
     with open_session(stored, listen) as session, store_errors(stored.store.path):
         return session.journal.compact(session.run)
 
@@ -211,7 +211,7 @@ def pack(store: str | Path, file: Path) -> int:
     name = file.name.removesuffix(".gz").removesuffix(".tar")
     form: Literal["w", "w:gz"] = "w:gz" if file.suffix == ".gz" else "w"
 
-    with store_errors(location(file)), location(file).writing() as stream:
+    with store_errors(locate(file)), locate(file).writing() as stream:
         check_free(opened.path)
         with tarfile.open(fileobj=stream, mode=form) as archive:
             _add_files(archive, opened, name)
@@ -221,12 +221,14 @@ def pack(store: str | Path, file: Path) -> int:
 
 def _copy_arrays(source: Location, ledger: Ledger, target: Location, merged: Ledger) -> None:
     """Copy the arrays of solves whose merged result comes from ``source`` or is not ``ok``."""
-    solves = np.array(arrays.names(source), dtype=np.str_)
+    solves = np.array(arrays.list_solves(source), dtype=np.str_)
     theirs, ours = ledger.solved(solves), merged.solved(solves)
     # the starting time identifies one attempt at a solve, which may serve several cells
     same = ledger.numbers("started", theirs) == merged.numbers("started", ours)
     for solve in solves[(ours == 0) | same].tolist():
-        arrays.file(target, solve).write_bytes(arrays.file(source, solve).read_bytes())
+        arrays.locate_file(target, solve).write_bytes(
+            arrays.locate_file(source, solve).read_bytes()
+        )
 
 
 def _add_files(archive: tarfile.TarFile, store: Store, name: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from sweep.dataset import build, frames
 from sweep.errors import SweepError
 from sweep.grid.cells import Cells
-from sweep.state.stored import StoredExperiment, code_states, troubled
+from sweep.state.stored import StoredExperiment, list_code_states, select_troubled
 from sweep.store.ledger import Ledger
 from workloads import conditions
 from workloads.parameters import nearest
@@ -40,11 +40,11 @@ def select_cells(stored: StoredExperiment, ledger: Ledger, where: str | None) ->
         If the condition is not valid, or holds for no cell (unless it is `STALE`).
     """
     if where is None:
-        return troubled(stored.cells, ledger)
+        return select_troubled(stored.cells, ledger)
     condition = conditions.parse(where)
     names, chosen = {"group"}, [np.empty(0, dtype=np.int32)]
     without_budgets = stored.experiment.model_copy(update={"epsilon": (), "delta": ()})
-    states = code_states(stored.cells, ledger)
+    states = list_code_states(stored.cells, ledger)
     for grid in stored.grids:
         data = build.assembled(grid, ledger, without_budgets)
         names.update(map(str, data.variables))

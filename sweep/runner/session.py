@@ -22,10 +22,10 @@ from sweep.plan.costs import Costs
 from sweep.plan.tasks import Solves, Task
 from sweep.runner.log import Log
 from sweep.runner.progress import ProgressMeter
-from sweep.state.stored import StoredExperiment, counted, solved_by_other_code
+from sweep.state.stored import StoredExperiment, compare_code, count_statuses
 from sweep.store import arrays, code
 from sweep.store.journal import SUFFIX, Journal, write_segment
-from sweep.store.keys import KEY, texts
+from sweep.store.keys import KEY, to_texts
 from sweep.store.lease import Check
 from sweep.store.ledger import Ledger
 from sweep.store.paths import ObjectPath, store_errors
@@ -116,8 +116,8 @@ class Session:
         """Remove the arrays of solves that no cell uses any more."""
         store, forgotten = self.stored.store.path, self.journal.ledger.forgotten_solves
         with store_errors(store):
-            for solve in forgotten and forgotten.intersection(arrays.names(store)):
-                arrays.file(store, solve).unlink(missing_ok=True)
+            for solve in forgotten and forgotten.intersection(arrays.list_solves(store)):
+                arrays.locate_file(store, solve).unlink(missing_ok=True)
 
     def begin(
         self, cells: Cells, reused: int = 0, deadly: int = 0, again: Collection[str] = ()
@@ -264,7 +264,7 @@ def open_session(stored: StoredExperiment, listen: events.Listener | None) -> It
                 ledger = session.refresh()
                 session.publish()
                 failed = np.array(sorted(session.troubled), dtype=KEY)
-                kept = texts(failed[ledger.statuses(ledger.rows(failed)) == Status.OK])
+                kept = to_texts(failed[ledger.statuses(ledger.rows(failed)) == Status.OK])
                 if kept:
                     emit(
                         events.Warned(
@@ -274,9 +274,9 @@ def open_session(stored: StoredExperiment, listen: events.Listener | None) -> It
                         )
                     )
                 if session.begun:
-                    statuses = counted(stored.cells.ids, ledger)
+                    statuses = count_statuses(stored.cells.ids, ledger)
                     seconds = time.monotonic() - session.began
-                    stale, _ = solved_by_other_code(stored.cells, ledger)
+                    stale, _ = compare_code(stored.cells, ledger)
                     emit(events.RunEnded(statuses, seconds, interrupted, int(stale.sum())))
         if session.unwritten is not None:
             raise session.unwritten

@@ -13,10 +13,10 @@ from sweep.events import Progressed
 from sweep.experiment.canonical import Scalar
 from sweep.grid.grids import Grid
 from sweep.runner import log
-from sweep.state.stored import counted, of_store, solved_by_other_code
+from sweep.state.stored import compare_code, count_statuses, load_stored
 from sweep.store.folder import open_
 from sweep.store.journal import SUFFIX, Journal, read_segment
-from sweep.store.keys import texts
+from sweep.store.keys import to_texts
 from sweep.store.paths import Location
 from sweep.store.records import TROUBLED, BoundRecord, CellRecord, ForgottenRecord, Status
 
@@ -138,8 +138,8 @@ def status(store: str | Path | Location) -> StoreStatus:
     grids: Sequence[Grid] = ()
     obstacle = None
     try:
-        stored = of_store(store)
-        stale, edited = (int(mask.sum()) for mask in solved_by_other_code(stored.cells, ledger))
+        stored = load_stored(store)
+        stale, edited = (int(mask.sum()) for mask in compare_code(stored.cells, ledger))
         grids = stored.grids
     except SweepError as error:
         stale, edited, obstacle = 0, 0, str(error)
@@ -149,8 +149,8 @@ def status(store: str | Path | Location) -> StoreStatus:
     return StoreStatus(
         store=opened.path,
         experiment=opened.about.experiment,
-        statuses=counted(cells, ledger),
-        groups={grid.group: counted(grid.cells.ids, ledger) for grid in grids},
+        statuses=count_statuses(cells, ledger),
+        groups={grid.group: count_statuses(grid.cells.ids, ledger) for grid in grids},
         running=opened.user,
         progress=log.read_progress(opened.path),
         troubles=tuple(
@@ -225,18 +225,18 @@ def read_histories(
     if where is not None:
         from sweep.runner.selection import select_cells
 
-        stored = of_store(store)
+        stored = load_stored(store)
         grids, ledger = stored.grids, Journal(opened.journal).refresh()
-        chosen = texts(select_cells(stored, ledger, where).ids)
+        chosen = to_texts(select_cells(stored, ledger, where).ids)
     else:
-        chosen = sorted(cell for cell in texts(opened.cells) if cell.startswith(beginning))
+        chosen = sorted(cell for cell in to_texts(opened.cells) if cell.startswith(beginning))
         if not chosen:
             raise SweepError(
                 f"no cell of store {str(opened.path)!r} has an id that begins with {beginning!r}; "
                 f"{command('logs', opened.path, '--where CONDITION')} shows the ids of cells"
             )
         with suppress(SweepError):
-            grids = of_store(store).grids
+            grids = load_stored(store).grids
     records, places = _read_records(opened.journal, chosen), _locate(chosen, grids)
     return tuple(CellHistory(cell, *places.get(cell, ("", {})), records[cell]) for cell in chosen)
 

@@ -29,7 +29,7 @@ from sweep.runner.selection import STALE
 from sweep.runner.status import status
 from sweep.scorecard.claims import Judgement, judge, judge_by_numbers
 from sweep.scorecard.numbers import NOT_RUN, OTHER_READING, Compared, compare
-from sweep.state.stored import counted
+from sweep.state.stored import count_statuses
 from sweep.store.folder import open_
 from sweep.store.journal import Journal
 from sweep.store.records import Status
@@ -176,7 +176,7 @@ def _score(experiment: Experiment, stores: Path) -> Scorecard:
         run = replace(
             run,
             run_at=_describe_run(grids, groups),
-            statuses=counted(np.intersect1d(unite_cells(grids).ids, store.cells), ledger),
+            statuses=count_statuses(np.intersect1d(unite_cells(grids).ids, store.cells), ledger),
             revision=attributes.get("git_revision", ""),
             machine=attributes.get("cpu_model", ""),
         )

@@ -73,25 +73,23 @@ class StoredExperiment:
             )
 
 
-def counted(ids: ArrayLike, ledger: Ledger) -> dict[str, int]:
+def count_statuses(ids: ArrayLike, ledger: Ledger) -> dict[str, int]:
     """Count the cells with these ids by status."""
     numbers = np.bincount(ledger.statuses(ledger.rows(ids)))
     return {Status(n).label: int(numbers[n]) for n in np.flatnonzero(numbers).tolist()}
 
 
-def troubled(cells: Cells, ledger: Ledger) -> Cells:
+def select_troubled(cells: Cells, ledger: Ledger) -> Cells:
     """Return the cells that failed, timed out or were lost."""
     return cells.take(np.isin(ledger.statuses(ledger.rows(cells.ids)), TROUBLED))
 
 
-def unfinished(cells: Cells, ledger: Ledger) -> Cells:
+def select_unfinished(cells: Cells, ledger: Ledger) -> Cells:
     """Return the cells without a final status: those that are pending or were lost."""
     return cells.take(~np.isin(ledger.statuses(ledger.rows(cells.ids)), FINAL))
 
 
-def solved_by_other_code(
-    cells: Cells, ledger: Ledger
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def compare_code(cells: Cells, ledger: Ledger) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return two masks: cells with stale results, and cells whose code was merely edited.
 
     A result is stale if its cell was solved, or its problem certified, by other code. Code was
@@ -106,21 +104,21 @@ def solved_by_other_code(
         lambda cell: codes.of_solve(cell.workload.name, cell.solved).encode()
     ).astype(KEY)
     revised = solved.astype(REVISED) != present.astype(REVISED)
-    stale = final & (revised | certified_by_other_code(cells, ledger, codes))
+    stale = final & (revised | find_other_certifiers(cells, ledger, codes))
     return stale, final & (solved != present) & ~stale
 
 
-def code_states(cells: Cells, ledger: Ledger) -> NDArray[np.str_]:
+def list_code_states(cells: Cells, ledger: Ledger) -> NDArray[np.str_]:
     """Return the value of ``code`` in conditions for every cell.
 
     It is ``other`` for stale results, ``edited`` if the code was merely edited since the solve, and
     ``current`` for all other cells, including those without a result.
     """
-    stale, edited = solved_by_other_code(cells, ledger)
+    stale, edited = compare_code(cells, ledger)
     return np.select([stale, edited], ["other", "edited"], "current")
 
 
-def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> NDArray[np.bool_]:
+def find_other_certifiers(cells: Cells, ledger: Ledger, codes: code.Codes) -> NDArray[np.bool_]:
     """Return a mask of the recorded cells whose problem was certified by other code."""
     problem, keys = ledger.texts("problem", ledger.rows(cells.ids))
     certified = np.array([key in ledger.bound_codes for key in keys])[problem]
@@ -129,7 +127,7 @@ def certified_by_other_code(cells: Cells, ledger: Ledger, codes: code.Codes) -> 
     return np.asarray(certified & (certifier != present), dtype=bool)
 
 
-def of_store(store: str | Path | Location) -> StoredExperiment:
+def load_stored(store: str | Path | Location) -> StoredExperiment:
     """Load the experiment of a store, with its grids, without running code that it names.
 
     Raises
@@ -159,7 +157,7 @@ def of_store(store: str | Path | Location) -> StoredExperiment:
     stored = StoredExperiment(experiment, lay_out(experiment), opened)
     if gone := stored.gone:
         if opened.text != text:  # a run has just changed the experiment
-            return of_store(store)
+            return load_stored(store)
         raise StoreError(
             f"store {str(opened.path)!r} holds {gone} cells that experiment {experiment.name!r} no "
             f"longer has (it has {len(stored.cells)}): a file that it names has changed; restore "

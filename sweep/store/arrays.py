@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sweep.errors import StoreError
-from sweep.store.paths import Location, location, reason
+from sweep.store.paths import Location, locate, reason
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -45,7 +45,7 @@ The name ``trace`` in an experiment's ``keep`` selects all arrays ``trace_...``.
 _SUFFIX = ".npz"
 
 
-def names(store: Location) -> list[str]:
+def list_solves(store: Location) -> list[str]:
     """Return the keys of the solves whose arrays are in a store."""
     try:
         files = (store / "arrays").names()
@@ -54,7 +54,7 @@ def names(store: Location) -> list[str]:
     return [name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX)]
 
 
-def file(store: Location, solve: str) -> Location:
+def locate_file(store: Location, solve: str) -> Location:
     """Return the path of the file with the arrays of a solve."""
     return store / "arrays" / f"{solve}{_SUFFIX}"
 
@@ -91,7 +91,7 @@ def write(
     held = {name: arrays[name] for name in chosen if name in arrays}
     if labels:
         held["query"] = np.array(labels, dtype=np.str_)
-    with file(store, solve).writing() as stream:
+    with locate_file(store, solve).writing() as stream:
         np.savez(stream, allow_pickle=False, **held)
 
 
@@ -118,7 +118,7 @@ def arrays(store: str | Path | Location, solve: str) -> "xr.Dataset":
     """
     import xarray as xr
 
-    path = file(location(store), str(solve))
+    path = locate_file(locate(store), str(solve))
     try:
         with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             held = dict(archive)

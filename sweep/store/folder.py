@@ -23,13 +23,13 @@ from sweep.store import lease
 from sweep.store.code import project
 from sweep.store.environment import list_versions
 from sweep.store.journal import write_segment
-from sweep.store.keys import KEY, Keys, texts
+from sweep.store.keys import KEY, Keys, to_texts
 from sweep.store.lease import Check
 from sweep.store.paths import (
     Location,
     ObjectPath,
     clock,
-    location,
+    locate,
     parsed,
     reason,
     store_errors,
@@ -70,7 +70,7 @@ class DatasetFolder:
     @property
     def exists(self) -> bool:
         """Whether the store has a dataset; raises StoreError if the store cannot be read."""
-        return occupied(self.path)
+        return is_occupied(self.path)
 
     @property
     def state(self) -> str | None:
@@ -224,10 +224,10 @@ class Store:
                 (self.path / _ABOUT).write_bytes(json.dumps(about, indent=1).encode())
             # first the cells of both texts, then the new text, then its other cells
             if not same and len(common := np.intersect1d(cells, before)) < len(before):
-                file.write_bytes(json.dumps(texts(common)).encode())
+                file.write_bytes(json.dumps(to_texts(common)).encode())
             (self.path / "experiment.yaml").write_bytes(text.encode())
             if not same:
-                file.write_bytes(json.dumps(texts(cells)).encode())
+                file.write_bytes(json.dumps(to_texts(cells)).encode())
 
     @contextmanager
     def locked(self) -> Iterator[Check]:
@@ -280,7 +280,7 @@ def create(place: str | Path | Location, experiment: str) -> Store:
     StoreError
         If the folder contains other files, or cannot be written.
     """
-    path = location(place)
+    path = locate(place)
     with store_errors(path):
         path.make_folder()
         names = path.names()
@@ -301,7 +301,7 @@ def create(place: str | Path | Location, experiment: str) -> Store:
     return open_(path)
 
 
-def occupied(path: Location) -> bool:
+def is_occupied(path: Location) -> bool:
     """Return whether a folder exists and has content.
 
     Raises
@@ -331,7 +331,7 @@ def open_(place: str | Path | Location) -> Store:
         If the folder is not a store, is damaged, cannot be read, or has the layout of another
         version of this project.
     """
-    path = location(place)
+    path = locate(place)
     try:
         about = parsed((path / _ABOUT).read_bytes(), About)
     except (FileNotFoundError, NotADirectoryError):

@@ -49,13 +49,13 @@ class KeyIndex:
         return positions
 
 
-def texts(keys: Keys) -> list[str]:
+def to_texts(keys: Keys) -> list[str]:
     """The keys as strings."""
     ids: list[str] = keys.astype(np.str_).tolist()
     return ids
 
 
-def numbered(keys: ArrayLike) -> Rows:
+def number_keys(keys: ArrayLike) -> Rows:
     """Number the distinct keys from 0 in order of first appearance; return every key's number."""
     # np.unique numbers the keys in ascending order; `rank` maps that to the order of appearance
     _, first, number = np.unique(np.asarray(keys), return_index=True, return_inverse=True)

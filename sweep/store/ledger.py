@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.solution import contradiction
-from sweep.store.keys import KEY, Column, KeyIndex, Rows, texts
+from sweep.store.keys import KEY, Column, KeyIndex, Rows, to_texts
 from sweep.store.records import NO_CELL, CellRecord, ForgottenRecord, Record, SolveCode, Status
 
 MAX_WORKER_DEATHS = 3
@@ -221,11 +221,11 @@ class Ledger:
         if not self.has_forgotten:
             return set()
         current, solves = self.current, self._columns["solve"]
-        return set(texts(np.setdiff1d(solves, solves[current])))
+        return set(to_texts(np.setdiff1d(solves, solves[current])))
 
     def others(self, cells: ArrayLike) -> list[str]:
         """Ids of recorded cells that are not in ``cells``."""
-        return texts(self._columns["cell"][np.setdiff1d(self.current, self.rows(cells))])
+        return to_texts(self._columns["cell"][np.setdiff1d(self.current, self.rows(cells))])
 
     def records(self, rows: Rows) -> list[CellRecord]:
         """Return the records in these rows; the status of a refuted answer is ``FAILED``."""

@@ -295,7 +295,7 @@ _ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/+(?=[^/]|$)")
 _OBJECT_STORES = ("s3", "gs", "az", "abfs", "abfss")
 
 
-def location(written: str | Path | Location) -> Location:
+def locate(written: str | Path | Location) -> Location:
     """Return the `DiskPath` or `ObjectPath` of a path or an address.
 
     Parameters

@@ -99,11 +99,11 @@ def serve(worker: int) -> None:
 def _end(worker: int, request: _Request) -> None:
     import psutil
 
-    from sweep.store.paths import location
+    from sweep.store.paths import locate
 
     with suppress(Exception):
         if request.text:
-            location(request.file).write_bytes(request.text.encode())
+            locate(request.file).write_bytes(request.text.encode())
     # all are stopped before one is killed: none can start another that would not be found
     family, fresh = list[int](), {worker}
     with suppress(psutil.NoSuchProcess):  # the worker has just ended

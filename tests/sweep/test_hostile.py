@@ -12,7 +12,7 @@ from sweep.grid.expansion import expand
 from sweep.plan import dry_run
 from sweep.runner import status
 from sweep.runner.selection import select_cells
-from sweep.state.stored import of_store
+from sweep.state.stored import load_stored
 from sweep.store.journal import Journal
 from sweep.store.records import Status
 
@@ -39,7 +39,7 @@ def test_a_condition_is_false_where_a_group_lacks_its_coordinate(client, tmp_pat
         block({"name": "marginals", "attributes": 2, "values": 2}, ["IP", "GM"]),
     )
     sweep.run(experiment(*blocks), tmp_path / "s", client)
-    found = of_store(tmp_path / "s")
+    found = load_stored(tmp_path / "s")
     ledger = Journal(found.store.journal).refresh()
     chosen = select_cells(found, ledger, "mechanism == 'GM' and d > 2")
     assert [(cell.group, cell.coords["d"]) for cell in chosen] == [("prefix", 4)]

@@ -14,7 +14,7 @@ from sweep.experiment.canonical import Spec
 from sweep.grid.cells import Cell, Cells
 from sweep.grid.grids import Axis, Grid
 from sweep.store.ledger import Ledger
-from sweep.store.paths import location
+from sweep.store.paths import locate
 from sweep.store.records import BoundRecord, CellRecord, Status
 
 EXPERIMENT = experiment(prefix(2, "IP"))
@@ -222,7 +222,7 @@ def test_the_dataset_comes_back_from_the_disk(cells, tmp_path):
         ok(cells["R", 4], 2.0, 10.0),
         epsilon=(1.0,),
     )
-    location(tmp_path / "x.zarr").write_files(build.files(made))
+    locate(tmp_path / "x.zarr").write_files(build.files(made))
     plain = xr.open_zarr(tmp_path / "x.zarr").load()
     xr.testing.assert_equal(plain.drop_vars("started"), made.drop_vars("started"))
     assert plain.started.values.ravel()[0] == np.datetime64("2023-11-14T22:13:20")

@@ -7,7 +7,7 @@ import written
 import sweep
 from sweep.errors import StoreError
 from sweep.grid.expansion import expand
-from sweep.state.stored import of_store
+from sweep.state.stored import load_stored
 from sweep.store.records import Status
 
 
@@ -85,4 +85,4 @@ def test_a_store_of_other_content_is_refused(tmp_path, client):
     with pytest.raises(StoreError, match="a file that it names has changed"):
         sweep.run(matrix(path), tmp_path / "s", client)
     with pytest.raises(StoreError, match="a file that it names has changed"):
-        of_store(tmp_path / "s")
+        load_stored(tmp_path / "s")

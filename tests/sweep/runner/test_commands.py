@@ -24,7 +24,7 @@ from sweep.plan.tasks import CellTask, Solve
 from sweep.report.messages import describe_more
 from sweep.runner import status
 from sweep.runner.selection import select_cells
-from sweep.state.stored import of_store
+from sweep.state.stored import load_stored
 from sweep.store import code, folder
 from sweep.store.folder import About, Store, WorkerStore
 from sweep.store.journal import Journal
@@ -238,7 +238,7 @@ def test_chosen_cells_run_again_and_keep_what_was_ok(swept, client, tmp_path, re
 def test_conditions_speak_of_everything_that_a_cell_has(swept, tmp_path):
     # on prefixes IP costs d times min c, GM the number of queries, which is d as well
     swept(tmp_path / "s")
-    stored = of_store(tmp_path / "s")
+    stored = load_stored(tmp_path / "s")
     ledger = Journal(stored.store.journal).refresh()
 
     def chosen(where):

@@ -187,7 +187,7 @@ def test_arrays_are_forgotten_with_the_last_cell_that_has_them(client, small, tm
     other = replace(ledgers.cells(held(tmp_path / "s"))[made.cell.values.flat[1]], cell="other")
     write_segment(tmp_path / "s" / "journal", "r000002", [other])
     maintenance.forget(tmp_path / "s", "mechanism == 'IP'")
-    assert arrays.names(tmp_path / "s") == [four]
+    assert arrays.list_solves(tmp_path / "s") == [four]
     with pytest.raises(StoreError, match="has no arrays of solve"):
         sweep.arrays(tmp_path / "s", two)
 
@@ -198,7 +198,7 @@ def test_arrays_that_a_killed_command_has_left_go_with_the_next(swept, tmp_path)
     forgotten = [ForgottenRecord(two)]
     write_segment(tmp_path / "s" / "journal", "r000002-s-n-forgotten", forgotten)
     maintenance.compact(tmp_path / "s")
-    assert arrays.names(tmp_path / "s") == [ledgers.cells(held(tmp_path / "s"))[four].solve]
+    assert arrays.list_solves(tmp_path / "s") == [ledgers.cells(held(tmp_path / "s"))[four].solve]
 
 
 def test_a_certificate_that_was_stopped_stays_so_when_a_forgotten_cell_is_compacted(tmp_path):

@@ -7,7 +7,7 @@ from sweep import events
 from sweep.errors import SweepError
 from sweep.runner import log
 from sweep.runner.session import Session
-from sweep.state.stored import of_store
+from sweep.state.stored import load_stored
 
 
 def test_a_rerun_that_is_refused_is_no_run_in_the_log(swept, tmp_path):
@@ -21,7 +21,7 @@ def test_a_rerun_that_is_refused_is_no_run_in_the_log(swept, tmp_path):
 
 def test_a_session_reads_and_changes_nothing_before_it_is_prepared(swept, tmp_path):
     swept(tmp_path / "s")
-    stored = of_store(tmp_path / "s")
+    stored = load_stored(tmp_path / "s")
     shutil.rmtree(tmp_path / "s")
     Session(stored, [].append, lambda: None)
     assert not (tmp_path / "s").exists()

@@ -20,7 +20,7 @@ from sweep.grid.expansion import expand
 from sweep.grid.grids import unite_cells
 from sweep.runner.status import status as status_of
 from sweep.state import stored
-from sweep.state.stored import of_store
+from sweep.state.stored import load_stored
 from sweep.store import arrays, folder, paths
 from sweep.store.paths import DiskPath
 from sweep.store.records import Status
@@ -145,7 +145,7 @@ def test_an_experiment_that_changes_when_the_run_is_killed_is_one_still(
         with suppress(IndexError):
             fresh.describe(after.name, after.text, cells[1])
         monkeypatch.setattr(DiskPath, "write_bytes", write)
-        assert len(of_store(fresh.path).store.cells) > 0
+        assert len(load_stored(fresh.path).store.cells) > 0
     assert np.array_equal(fresh.cells, cells[1])
 
 
@@ -161,7 +161,7 @@ def test_a_reader_copes_with_a_run_that_changes_the_experiment(small, fresh, mon
         return lay_out(experiment)
 
     monkeypatch.setattr(stored, "lay_out", meanwhile)
-    assert of_store(fresh.path).experiment.text == after.text
+    assert load_stored(fresh.path).experiment.text == after.text
 
 
 def test_damaged_arrays_are_a_sentence(tmp_path):
@@ -202,8 +202,8 @@ def test_leftovers_of_a_killed_run_are_removed_but_not_what_its_workers_write(fr
 
 def test_the_home_folder_is_found_where_no_shell_has_found_it(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert paths.location("~/results") == tmp_path / "results"
-    assert paths.location("~nobody-here/results") == Path("~nobody-here/results")
+    assert paths.locate("~/results") == tmp_path / "results"
+    assert paths.locate("~nobody-here/results") == Path("~nobody-here/results")
     (tmp_path / "mine.yaml").write_text(SMALL)
     assert sweep.load_experiment("~/mine.yaml").name == "mine"
 

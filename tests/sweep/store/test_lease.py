@@ -27,7 +27,7 @@ FIRST, SECOND = f"{LEASE}000001", f"{LEASE}000002"
 HOLDS = """
 import sys, time
 from sweep.store import lease, paths
-with lease.held(paths.location(sys.argv[1])):
+with lease.held(paths.locate(sys.argv[1])):
     print("in", flush=True)
     time.sleep(600)
 """

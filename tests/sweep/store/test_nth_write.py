@@ -19,7 +19,7 @@ from sweep.runner.session import Session
 from sweep.store import arrays
 from sweep.store.folder import DatasetFolder
 from sweep.store.journal import INDEX, Journal
-from sweep.store.paths import location, store_errors
+from sweep.store.paths import locate, store_errors
 
 WRITES = ("replace", "link", "symlink", "mkdir", "rmdir", "unlink")
 
@@ -73,13 +73,13 @@ def pack(folder):
 
 def publish(folder):
     dataset = xr.Dataset({"new": ("x", np.ones(2))}, attrs={"journal_state": "new"})
-    DatasetFolder(location(folder / "a")).publish(build.files(dataset))
+    DatasetFolder(locate(folder / "a")).publish(build.files(dataset))
 
 
 def keep(folder):
-    place = location(folder / "a")
+    place = locate(folder / "a")
     with store_errors(place):
-        solve = arrays.names(place)[0]
+        solve = arrays.list_solves(place)[0]
         arrays.write(place, solve, {"query_variances": np.zeros(2)}, ["query_variances"])
 
 
@@ -93,8 +93,8 @@ def write_index(folder):
 def held(folder):
     """The cells of each of its stores, the state of its dataset, and the packed file."""
     found = {}
-    for store in map(location, (folder / "a", folder / "c")):
-        dataset, kept = DatasetFolder(store), arrays.names(store)
+    for store in map(locate, (folder / "a", folder / "c")):
+        dataset, kept = DatasetFolder(store), arrays.list_solves(store)
         for cell, record in records(store).items():
             found[store.name, cell] = record
             if record.solve in kept:

@@ -28,7 +28,7 @@ from sweep.store import folder, lease, paths
 from sweep.store.folder import WorkerStore
 from sweep.store.journal import Journal, read_segment
 from sweep.store.lease import LEASE, Holder
-from sweep.store.paths import ObjectPath, location, parsed
+from sweep.store.paths import ObjectPath, locate, parsed
 from sweep.store.records import CellRecord, Status
 
 FIRST, SECOND = f"{LEASE}000001", f"{LEASE}000002"
@@ -76,8 +76,8 @@ def address(server, request):
 def test_a_sweep_is_run_resumed_and_read_there(address, small, tmp_path, workers, command):
     first = sweep.run(small(), address, workers)
     assert (first.status == 2).all()
-    assert log.read_progress(location(address)).statuses == {"ok": 4}
-    assert [line.content["event"] for line in log.read_lines(location(address))][-1] == "RunEnded"
+    assert log.read_progress(locate(address)).statuses == {"ok": 4}
+    assert [line.content["event"] for line in log.read_lines(locate(address))][-1] == "RunEnded"
     assert "run ended" in command("logs", address).output
     here = sweep.run(small(), tmp_path / "here", workers)
     np.testing.assert_array_equal(first.squared_privacy_cost, here.squared_privacy_cost)
@@ -98,7 +98,7 @@ def cells_recorded(address):
 
 
 def journal_files(address):
-    journal = location(address) / "journal"
+    journal = locate(address) / "journal"
     return [journal / name for name in journal.names()]
 
 
@@ -172,7 +172,7 @@ def test_a_lease_from_another_machine_counts_until_it_falls_silent(address, monk
 def test_the_second_writer_does_not_replace_the_first(address, tmp_path, monkeypatch, disk):
     refused = Mock(side_effect=OSError(errno.EPERM, "Operation not permitted"))
     monkeypatch.setattr(os, "link", refused)  # a disk without links
-    path = location(tmp_path if disk else address) / "one"
+    path = locate(tmp_path if disk else address) / "one"
     path.create(b"first")
     with pytest.raises(FileExistsError):
         path.create(b"second")
@@ -241,17 +241,17 @@ def test_an_address_that_cannot_be_used_is_one_sentence(server, written, said):
 
 
 def test_addresses_are_distinguished_from_folders(tmp_path):
-    assert location("s3://b/x/y/") == ObjectPath("s3://b", "x/y") == location("s3:/b/x/y")
+    assert locate("s3://b/x/y/") == ObjectPath("s3://b", "x/y") == locate("s3:/b/x/y")
     for key in (".x", "x.", "."):
         store = ObjectPath("s3://b", key)
         assert (store / "journal").parent == store
     assert ObjectPath("s3://b", "x").parent == ObjectPath("s3://b")
-    assert location(tmp_path) is not None
-    assert str(location("s3:x")) == "s3:x"
-    assert location("gs://b/x") == ObjectPath("gs://b", "x")
-    assert location("az://c/x/y") == ObjectPath("az://c", "x/y")
+    assert locate(tmp_path) is not None
+    assert str(locate("s3:x")) == "s3:x"
+    assert locate("gs://b/x") == ObjectPath("gs://b", "x")
+    assert locate("az://c/x/y") == ObjectPath("az://c", "x/y")
     abfss = "abfss://c@a.dfs.core.windows.net"
-    assert location(f"{abfss}/x") == ObjectPath(abfss, "x")
+    assert locate(f"{abfss}/x") == ObjectPath(abfss, "x")
 
 
 def test_a_server_that_does_not_answer_is_one_sentence(server, monkeypatch):
