@@ -7,13 +7,17 @@ lists and names. Anything else is rejected, so a condition from a file can run n
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 from workloads.errors import WorkloadError
 from workloads.user_code import syntax_tree
 
 LONGEST = 10_000
 """Largest number of characters that a condition may have."""
+
+ValueOf = Callable[[Mapping[str, object]], object]
+"""The type of the function that computes the value of an expression from those of its names."""
 
 _STRAIGHT = str.maketrans("‘’‚“”„", "'''\"\"\"")
 _OPERATORS: Mapping[type[ast.AST], Callable[..., object]] = {
@@ -49,7 +53,7 @@ class Condition:
 
     text: str
     names: frozenset[str]
-    _tree: ast.expr
+    value_of: ValueOf = field(repr=False, compare=False)
 
     def holds(self, values: Mapping[str, object]) -> bool:
         """Return whether the condition is true when its names have the values in ``values``.
@@ -63,7 +67,7 @@ class Condition:
             number.
         """
         try:
-            return bool(_value(self._tree, values))
+            return bool(self.value_of(values))
         except KeyError as error:
             raise MissingNameError(
                 f"condition {self.text!r} uses {error}, which has no value here; "
@@ -98,61 +102,58 @@ def parse(text: str) -> Condition:
         )
     try:
         tree = syntax_tree(text.translate(_STRAIGHT).strip(), "eval").body
-        strange = [
-            ast.unparse(node) or type(node).__name__
-            for node in ast.walk(tree)
-            if not isinstance(node, _ALLOWED)
-        ]
+        value_of = _compile(tree)
+    except _StrangeError as error:
+        raise ConditionError(
+            f"condition {text!r} contains {error}; expected comparisons of names with values, "
+            "joined by 'and', 'or' and 'not'"
+        ) from None
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise ConditionError(
             f'condition {text!r} cannot be read; expected a form like "d <= 256 and mechanism != '
             "'IP'\""
         ) from None
-    if strange:
-        raise ConditionError(
-            f"condition {text!r} contains {strange[0]!r}; expected comparisons of names with "
-            "values, joined by 'and', 'or' and 'not'"
-        )
     names = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-    return Condition(text, names, tree)
+    return Condition(text, names, value_of)
 
 
-_ALLOWED = (
-    ast.BoolOp,
-    ast.boolop,
-    ast.Compare,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Name,
-    ast.Load,
-    ast.Constant,
-    ast.List,
-    ast.Tuple,
-    *_OPERATORS,
-)
+class _StrangeError(Exception):
+    """Raised with the text of a part of a condition that is not allowed."""
 
 
-def _value(node: ast.expr, names: Mapping[str, object]) -> object:
+def _compile(node: ast.expr) -> ValueOf:
+    """Return the function that computes the value of an expression.
+
+    Raises
+    ------
+    _StrangeError
+        If the expression contains syntax that is not allowed.
+    """
     match node:
-        case ast.Constant():
-            return node.value
-        case ast.Name():
-            return names[node.id]
-        case ast.List() | ast.Tuple():
-            return [_value(element, names) for element in node.elts]
-        case ast.UnaryOp():
-            return _OPERATORS[type(node.op)](_value(node.operand, names))
-        case ast.BinOp():
-            left, right = (_value(operand, names) for operand in (node.left, node.right))
-            for operand in (left, right):
-                if not isinstance(operand, int | float):
-                    raise TypeError(f"arithmetic needs numbers, and {operand!r} is not one")
-            return _OPERATORS[type(node.op)](left, right)
-        case ast.BoolOp():
-            combine = all if isinstance(node.op, ast.And) else any
-            return combine(_value(operand, names) for operand in node.values)
-        case ast.Compare():
-            values = [_value(operand, names) for operand in (node.left, *node.comparators)]
-            pairs = zip(node.ops, values[:-1], values[1:], strict=True)
-            return all(_OPERATORS[type(op)](left, right) for op, left, right in pairs)
-    raise TypeError(f"{ast.unparse(node)!r} has no value")
+        case ast.Constant(value=value):
+            return lambda names: value
+        case ast.Name(id=name):
+            return lambda names: names[name]
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            listed = list(map(_compile, elements))
+            return lambda names: [element(names) for element in listed]
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
+            apply, inner = _OPERATORS[type(op)], _compile(operand)
+            return lambda names: apply(inner(names))
+        case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
+            compute, pair = _OPERATORS[type(op)], (_compile(left), _compile(right))
+            return lambda names: compute(*(_as_number(operand(names)) for operand in pair))
+        case ast.BoolOp(op, operands):
+            combine, parts = all if isinstance(op, ast.And) else any, list(map(_compile, operands))
+            return lambda names: combine(part(names) for part in parts)
+        case ast.Compare(left, ops, others) if all(type(op) in _OPERATORS for op in ops):
+            ends = pairwise(map(_compile, (left, *others)))
+            steps = [(_OPERATORS[type(op)], *pair) for op, pair in zip(ops, ends, strict=True)]
+            return lambda names: all(holds(x(names), y(names)) for holds, x, y in steps)
+    raise _StrangeError(repr(ast.unparse(node)))
+
+
+def _as_number(value: object) -> int | float:
+    if not isinstance(value, int | float):
+        raise TypeError(f"arithmetic needs numbers, and {value!r} is not one")
+    return value

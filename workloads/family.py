@@ -15,12 +15,13 @@ from workloads.graphs import QueryGraph
 from workloads.parameters import Recipe, bind, nearest
 from workloads.workload import Workload
 
+AnyWorkload = Workload | QueryGraph
 Kind = Literal["matrix", "graph"]
 """The kind of a workload: a query matrix or a query graph."""
 
 
 @dataclass(frozen=True)
-class Family(Recipe[Workload | QueryGraph]):
+class Family(Recipe[AnyWorkload]):
     """A workload family: its name, and the function that makes the family's workloads.
 
     ``@Family.of("window")`` makes a family of the function below it.
@@ -74,7 +75,7 @@ def _ours() -> Mapping[str, Family]:
     return {family.name: family for family in found if isinstance(family, Family)}
 
 
-def make(name: str, **params: object) -> Workload | QueryGraph:
+def make(name: str, **params: object) -> AnyWorkload:
     """Make a workload from the name of its family and its parameters.
 
     Parameters
@@ -102,7 +103,7 @@ def make(name: str, **params: object) -> Workload | QueryGraph:
         raise WorkloadError(f"no workload is called {name!r}; {hint}")
     bound = bind(f"workload {name!r}", families[name].params, params)
     try:
-        workload: Workload | QueryGraph = families[name].build(**bound)
+        workload: AnyWorkload = families[name].build(**bound)
     except (MemoryError, OverflowError) as error:
         raise WorkloadError(
             f"workload {name!r} with {bound} does not fit into memory ({error}); give a smaller one"

@@ -286,11 +286,11 @@ def readable(count: int) -> str:
     return f"{count:,}" if count < 10**12 else f"about 10^{int(math.log10(count))}"
 
 
-Built = TypeVar("Built", covariant=True)
+Made = TypeVar("Made", covariant=True)
 
 
 @dataclass(frozen=True)
-class Recipe(Generic[Built]):
+class Recipe(Generic[Made]):
     """A named function of typed parameters: a workload family or a targets rule.
 
     Attributes
@@ -304,11 +304,11 @@ class Recipe(Generic[Built]):
     """
 
     name: str
-    build: Callable[..., Built]
+    build: Callable[..., Made]
     source: str = ""
 
     @classmethod
-    def of(cls, name: str, **attributes: Any) -> Callable[[Callable[..., Built]], Self]:
+    def of(cls, name: str, **attributes: Any) -> Callable[[Callable[..., Made]], Self]:
         """Return the decorator that makes a function a recipe with these attributes."""
         return lambda build: cls(name, build, **attributes)
 

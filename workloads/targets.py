@@ -13,6 +13,7 @@ from typing import Annotated
 import numpy as np
 
 from workloads.errors import TargetsError, WorkloadError
+from workloads.family import AnyWorkload
 from workloads.given import load
 from workloads.graphs import QueryGraph
 from workloads.operators import Array
@@ -43,16 +44,15 @@ class Rule(Recipe[Array]):
 
 
 @Rule.of("uniform", uniform=True)
-def _uniform(workload: Workload | QueryGraph, /, *, value: float = 1.0) -> Array:
+def _uniform(workload: AnyWorkload, /, value: float = 1.0) -> Array:
     """The same target for every query."""
     return np.full(workload.target_count, float(value))
 
 
 @Rule.of("random-integer", source="inferred from PVLDB 14(10), Table 8; no text says integers")
 def _random_integer(
-    workload: Workload | QueryGraph,
+    workload: AnyWorkload,
     /,
-    *,
     low: int = 1,
     high: Annotated[int, Bounds(le=_LARGEST_INTEGER)] = 10,
     seed: Seed = 0,
@@ -64,7 +64,7 @@ def _random_integer(
 
 @Rule.of("random", source="arXiv v1, section 7.3")
 def _random(
-    workload: Workload | QueryGraph, /, *, low: float = 1.0, high: float = 10.0, seed: Seed = 0
+    workload: AnyWorkload, /, low: float = 1.0, high: float = 10.0, seed: Seed = 0
 ) -> Array:
     """Real numbers, uniform from low to high."""
     return _stream(seed).uniform(low, high, size=workload.target_count)
@@ -72,7 +72,7 @@ def _random(
 
 @Rule.of("random-by-group", by_group=True)
 def _random_by_group(
-    workload: Workload, /, *, low: float = 1.0, high: float = 10.0, seed: Seed = 0
+    workload: Workload, /, low: float = 1.0, high: float = 10.0, seed: Seed = 0
 ) -> Array:
     """One real number, uniform from low to high, for each group of queries."""
     return _stream(seed).uniform(low, high, size=len(workload.group_names))
@@ -80,9 +80,8 @@ def _random_by_group(
 
 @Rule.of("important", source="arXiv v1, section 7.4")
 def _important(
-    workload: Workload | QueryGraph,
+    workload: AnyWorkload,
     /,
-    *,
     fraction: Probability = 0.1,
     low: float = 1.0,
     high: float = 3.0,
@@ -100,9 +99,8 @@ def _important(
 
 @Rule.of("important-integer", source="inferred from arXiv v1, Table 8; no text says integers")
 def _important_integer(
-    workload: Workload | QueryGraph,
+    workload: AnyWorkload,
     /,
-    *,
     fraction: Probability = 0.1,
     low: int = 1,
     high: int = 3,
@@ -116,7 +114,7 @@ def _important_integer(
 
 
 @Rule.of("by-group", by_group=True, source="arXiv v1, sections 7.2 and 7.5")
-def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) -> Array:
+def _by_group(workload: Workload, /, values: dict[str, float] | list[float]) -> Array:
     """One target for each group of queries, by the groups' names or in the groups' order."""
     names = workload.group_names
     if isinstance(values, Mapping):
@@ -138,13 +136,13 @@ def _by_group(workload: Workload, /, *, values: dict[str, float] | list[float]) 
 
 
 @Rule.of("sequential", by_group=True, source="arXiv v1, section 7.6")
-def _sequential(workload: Workload, /, *, first: float = 1.0, step: float = 1.0) -> Array:
+def _sequential(workload: Workload, /, first: float = 1.0, step: float = 1.0) -> Array:
     """One target for each group of queries: first, first + step, first + 2 step, and so on."""
     return np.asarray(first + step * np.arange(len(workload.group_names), dtype=np.float64))
 
 
 @Rule.of("total", by_group=True, source="PVLDB 14(10), section 7.2")
-def _total(workload: Workload, /, *, k: float, others: float = 1.0) -> Array:
+def _total(workload: Workload, /, k: float, others: float = 1.0) -> Array:
     """Target k for the total, and the target ``others`` for every other query."""
     names = workload.group_names
     if "total" not in names:
@@ -156,7 +154,7 @@ def _total(workload: Workload, /, *, k: float, others: float = 1.0) -> Array:
 
 
 @Rule.of("stated")
-def _stated(workload: Workload | QueryGraph, /) -> Array:
+def _stated(workload: AnyWorkload, /) -> Array:
     """The targets stated with the queries, as in the file of workload 'csv'."""
     if isinstance(workload, QueryGraph) or workload.stated is None:
         raise TargetsError(
@@ -167,7 +165,7 @@ def _stated(workload: Workload | QueryGraph, /) -> Array:
 
 
 @Rule.of("file")
-def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
+def _file(workload: AnyWorkload, /, path: FilePath) -> Array:
     """The targets in a .npy file, one for each query."""
     try:
         bounds = load(path)
@@ -185,7 +183,7 @@ def _file(workload: Workload | QueryGraph, /, *, path: FilePath) -> Array:
     return bounds.astype(np.float64)
 
 
-def with_groups(workload: Workload | QueryGraph, rule: str) -> Workload:
+def with_groups(workload: AnyWorkload, rule: str) -> Workload:
     """Return the workload; raise TargetsError if it has no groups or is a query graph."""
     if isinstance(workload, QueryGraph) or not workload.group_names:
         raise TargetsError(
@@ -205,7 +203,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 """All rules by name."""
 
 
-def make(rule: str, workload: Workload | QueryGraph, **params: object) -> Array:
+def make(rule: str, workload: AnyWorkload, **params: object) -> Array:
     """Return the variance targets that the named rule gives to a workload.
 
     Parameters

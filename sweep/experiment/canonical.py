@@ -3,9 +3,9 @@
 import hashlib
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from workloads.parameters import fits
 
@@ -28,8 +28,14 @@ class Spec:
     """
 
     name: str
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
     label: str = field(default="", compare=False)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed, if the workload or the rule is random."""
+        seed = self.params.get("seed")
+        return seed if isinstance(seed, int) else None
 
     @property
     def shown(self) -> str:
@@ -37,7 +43,7 @@ class Spec:
         return self.label or self.name
 
 
-def canonical(content: Any) -> str:
+def canonical(content: object) -> str:
     """Return ``content`` as canonical JSON: sorted keys, no spaces.
 
     Raises
@@ -62,7 +68,9 @@ def round_value(value: float) -> float:
     return float(f"{value:.12g}")
 
 
-def list_values(parameter: inspect.Parameter | None, value: Any) -> tuple[list[Any], bool]:
+def list_values(
+    parameter: inspect.Parameter | None, value: object
+) -> tuple[Sequence[object], bool]:
     """Return the values that ``value`` lists for a parameter, and whether they form an axis.
 
     ``{"axis": [...]}`` always forms an axis. A list forms one only if the parameter is known and
@@ -75,7 +83,7 @@ def list_values(parameter: inspect.Parameter | None, value: Any) -> tuple[list[A
     return [value], False
 
 
-def label(value: Any) -> Scalar:
+def label(value: object) -> Scalar:
     """Return the label of a value: the value itself, or a text for a list, a mapping or None."""
     if isinstance(value, Mapping):
         return ",".join(f"{name}={label(item)}" for name, item in value.items())

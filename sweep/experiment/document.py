@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -122,7 +122,7 @@ def read_document(text: str, file: str) -> Document:
     return Document(content, Place(file, lines))
 
 
-def parse_yaml(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
+def parse_yaml(text: str, file: str = "") -> tuple[JsonValue, dict[KeyPath, str]]:
     """Return the content of a YAML text with aliases expanded, and the line of every value.
 
     Raise ExperimentError for invalid YAML, a duplicate key, too many values, or a value that has a
@@ -135,7 +135,7 @@ def parse_yaml(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
     def refuse(problem: str, node: Node, path: KeyPath) -> NoReturn:
         raise Place(file, {(): f"line {node.start_mark.line + 1}"}, path).error(problem)
 
-    def value_of(node: Node, path: KeyPath, line: int | None = None) -> Any:
+    def value_of(node: Node, path: KeyPath, line: int | None = None) -> JsonValue:
         """Return the value of a node, and record ``line``, if it is given, as the value's line."""
         if line is not None:
             lines[path] = f"line {line + 1}"
@@ -153,7 +153,7 @@ def parse_yaml(text: str, file: str = "") -> tuple[Any, dict[KeyPath, str]]:
                 for number, inner in enumerate(node.value)
             ]
         if isinstance(node, MappingNode):
-            content: dict[str, Any] = {}
+            content: dict[str, JsonValue] = {}
             yaml.constructor.flatten_mapping(node)
             merged, written = len(node.merge or ()), set[str]()
             for number, (key_node, inner) in enumerate(node.value):

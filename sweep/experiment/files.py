@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import resources
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
@@ -57,7 +57,7 @@ class File(str):
         return File, (str(self), self.path, self.sha256, self.rooted)
 
 
-def as_file(value: str, expected: tuple[Any, ...]) -> str:
+def as_file(value: str, expected: Collection[object]) -> str:
     """Return a parameter value, as a `File` if its type says that it names a file.
 
     ``expected`` contains the types that the parameter accepts.
@@ -108,7 +108,7 @@ def read_text_file(
         raise error(str(cause)) from None
 
 
-def identify(value: Any) -> Any:
+def identify(value: object) -> object:
     """Return a value in JSON-like form, with each `File` replaced by the hash of its content."""
     if isinstance(value, File):
         return {"sha256": value.sha256}
@@ -119,7 +119,7 @@ def identify(value: Any) -> Any:
     return value
 
 
-def root_files(params: Mapping[str, Any]) -> dict[str, Any]:
+def root_files(params: Mapping[str, object]) -> dict[str, Any]:
     """Return the parameters with file paths that are valid in the folder of this process.
 
     If the file still exists at its absolute path, that path is used; otherwise the path as written.

@@ -8,7 +8,9 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from operator import methodcaller
-from typing import Any
+from typing import Any, cast
+
+from pydantic import JsonValue
 
 import solvers
 import workloads
@@ -28,11 +30,14 @@ _SINGLE = ("time_limit", "simulate", "reference")
 _BLOCK = ("mechanism", "targets", "neighbours", "replicates")
 _TABLES = ("published", "closed_form")
 
-Settings = str | Sequence[str] | Mapping[str, Any]
+_Keys = dict[str, JsonValue]
+_Values = list[JsonValue]
+
+Settings = str | Sequence[str] | Mapping[str, object]
 """New values for keys of an experiment: ``["d=64,128"]`` or ``{"d": [64, 128]}``."""
 
 
-def parse(settings: Settings) -> dict[str, list[Any]]:
+def parse(settings: Settings) -> dict[str, _Values]:
     """Return the values that settings assign to each key.
 
     Raises
@@ -43,23 +48,24 @@ def parse(settings: Settings) -> dict[str, list[Any]]:
     if isinstance(settings, Mapping):
         given = {key: _make_plain(value, key) for key, value in settings.items()}
         return {key: value if isinstance(value, list) else [value] for key, value in given.items()}
-    values_of: dict[str, list[Any]] = {}
+    values_of: dict[str, _Values] = {}
     for setting in [settings] if isinstance(settings, str) else settings:
         key, equals, text = setting.partition("=")
         try:
             values, _ = parse_yaml(f"[{text}]")
         except ExperimentError:
             raise ExperimentError(f"--set {setting}: {text!r} is not a list of values") from None
-        if not equals or not key.strip() or not values:
+        if not equals or not key.strip() or not isinstance(values, list) or not values:
             raise ExperimentError(f"--set {setting or repr('')}: expected key=value[,value...]")
-        values_of[key.strip()] = list(values)
+        values_of[key.strip()] = values
     return values_of
 
 
-def _make_plain(value: Any, key: str) -> Any:
+def _make_plain(value: object, key: str) -> JsonValue:
     """Convert a Python value, such as a numpy array, to the types of a YAML file."""
     try:
-        return json.loads(json.dumps(value, default=methodcaller("tolist"), allow_nan=False))
+        text = json.dumps(value, default=methodcaller("tolist"), allow_nan=False)
+        return cast(JsonValue, json.loads(text))
     except (AttributeError, TypeError, ValueError):
         raise ExperimentError(
             f"--set {key}: the value is {value!r}; expected texts, finite numbers, lists and "
@@ -141,10 +147,11 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
                 case (_,):
                     content[key] = values[0] if key in _SINGLE else values
                 case (_, int(at), _):
-                    entry, block = content["blocks"][at], experiment.blocks[at]
-                    entry[key] = _replace_block_value(entry, block, key, values)
+                    raw = content["blocks"][at]
+                    raw[key] = _replace_block_value(raw, experiment.blocks[at], key, values)
                 case (_, int(at), str(part), _):
-                    _set_parameter(content["blocks"][at], part, key, values, source)
+                    raw, block = content["blocks"][at], experiment.blocks[at]
+                    _set_parameter(raw, block, part, key, values, source)
             length = len(home.path)  # the setting replaces all values at and below the path
             written = {path: line for path, line in written.items() if path[:length] != home.path}
             written[home.path] = source
@@ -178,43 +185,39 @@ def _find_homes(experiment: Experiment, key: str) -> Iterator[_Home]:
                 coordinate = f"{part}_{key}"
 
 
-def _replace_block_value(
-    written: Mapping[str, Any], block: Block, key: str, values: list[Any]
-) -> Any:
+def _replace_block_value(written: _Keys, block: Block, key: str, values: _Values) -> JsonValue:
     """Return the new value of a block's key.
 
     If the block already lists an entry with one of the new names, that entry keeps its parameters.
     """
     if key == "replicates":
         return values[0]
-    entries: dict[str, Any] = {"mechanism": block.mechanism, "targets": block.rules}
-    pairs = zip(_list_all(written.get(key, ())), entries.get(key, ()), strict=False)
-    labelled = [(raw, (entry.shown, entry.name)) for raw, entry in pairs]
-    chosen: list[Any] = []
+    entries = {"mechanism": block.mechanism, "targets": block.rules}.get(key, ())
+    pairs = list(zip(_list_all(written.get(key, "uniform")), entries, strict=False))
+    chosen: _Values = []
     for value in values:
-        matching = [raw for raw, names in labelled if value in names]
+        matching = [raw for raw, entry in pairs if value in (entry.shown, entry.name)]
         chosen += [raw for raw in matching if raw not in chosen] if matching else [value]
     return chosen if key == "mechanism" or len(chosen) > 1 else chosen[0]
 
 
 def _set_parameter(
-    written: dict[str, Any], part: str, key: str, values: list[Any], source: str
+    written: _Keys, block: Block, part: str, key: str, values: _Values, source: str
 ) -> None:
     owner = written.get(part, "uniform")
     if not isinstance(owner, dict):
         written[part] = owner = {"name": owner}
-    together = next((names for names in written.get("zip", ()) if key in names), None)
+    together = next((names for names in block.zipped if key in names), None)
     if together is None:
         before = owner.get(key)
         is_axis = isinstance(before, list) or (isinstance(before, dict) and "axis" in before)
         owner[key] = {"axis": values} if is_axis or len(values) > 1 else values[0]
         return
-    holders = [holder for holder in (written["workload"], owner) if isinstance(holder, dict)]
     lists = {
-        name: (holder, holder[name])
-        for holder in holders
+        name: (holder, listed)
+        for holder in (written["workload"], owner)
         for name in together
-        if isinstance(holder.get(name), list)
+        if isinstance(holder, dict) and isinstance(listed := holder.get(name), list)
     }
     zipped = lists[key][1] if key in lists else []
     if len(lists) != len(together) or any(value not in zipped for value in values):
@@ -258,16 +261,17 @@ def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:
             for home in homes:
                 if home.labels and home.concerns(statement) and home.coordinate not in stated:
                     pinned[home.coordinate].update(dict.fromkeys(home.labels))
-            at: dict[str, Any] = {name: [*labels] for name, labels in pinned.items()}
-            if kind != "claims":
-                if any(len(labels) > 1 for labels in at.values()):
-                    continue
-                at = {name: label for name, (label,) in at.items()}
+            if kind != "claims" and any(len(labels) > 1 for labels in pinned.values()):
+                continue
+            at = {
+                name: [*labels] if kind == "claims" else next(iter(labels))
+                for name, labels in pinned.items()
+            }
             kept.append({**statement, "at": {**statement.get("at", {}), **at}} if at else statement)
         content[kind] = kept
 
 
-def _refers_to(statement: Mapping[str, Any], reference: Any) -> bool:
+def _refers_to(statement: Mapping[str, Any], reference: object) -> bool:
     """Whether a table or claim can be compared with ratios to the mechanism ``reference``."""
     if statement.get("variable") not in OF_REFERENCE or "over" in statement:
         return True
@@ -275,5 +279,5 @@ def _refers_to(statement: Mapping[str, Any], reference: Any) -> bool:
     return is_table and reference in ComparisonTable.model_validate(statement).references
 
 
-def _list_all(written: Any) -> Sequence[Any]:
+def _list_all(written: JsonValue) -> Sequence[JsonValue]:
     return written if isinstance(written, list | tuple) else (written,)

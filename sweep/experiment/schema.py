@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from textwrap import shorten
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 from pydantic import (
@@ -12,6 +12,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    JsonValue,
     Strict,
     Tag,
     model_validator,
@@ -46,7 +47,7 @@ class Entry(_Strict):
     """
 
     name: str
-    params: Mapping[str, Any] = {}
+    params: Mapping[str, JsonValue] = {}
     label: str | None = None
     preset: str | None = None
     when: Literal["available"] | None = None
@@ -134,8 +135,8 @@ class Block(_Strict):
         Discriminator(lambda given: "many" if isinstance(given, list | tuple) else "one"),
     ] = Entry(name="uniform")
     mechanism: Annotated[OneOrMany[Mechanism], _NOT_EMPTY]
-    neighbours: Any = "add-remove"
-    options: Mapping[str, Any] = {}
+    neighbours: JsonValue = "add-remove"
+    options: Mapping[str, JsonValue] = {}
     replicates: Annotated[int, Field(ge=1)] = 1
     zipped: Annotated[Many[Many[str]], Field(alias="zip")] = ()
     where: Where | None = None
@@ -206,7 +207,7 @@ class ComparisonTable(_Strict):
 
     variable: str
     axes: Annotated[Mapping[str, Labels], Field(min_length=1)]
-    values: Annotated[list[Any], Field(min_length=1)]
+    values: Annotated[list[JsonValue], Field(min_length=1)]
     at: Mapping[str, Scalar] = {}
     group: str | None = None
     title: str = ""

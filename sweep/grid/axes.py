@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import product
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,12 +54,12 @@ def errors_at(*places: Place) -> Iterator[None]:
 class Written:
     """The canonical values that the file gives a parameter, and whether they are an axis."""
 
-    values: Sequence[Any]
+    values: Sequence[object]
     is_axis: bool
 
 
 def read_parameters(
-    owner: str, known: Parameters, given: Mapping[str, Any], place: Place
+    owner: str, known: Parameters, given: Mapping[str, object], place: Place
 ) -> dict[str, Written]:
     """Check the parameters in the file against their types, and make their values canonical.
 
@@ -102,7 +102,7 @@ class Named(Generic[AnyRecipe]):
 
     recipe: AnyRecipe
     written: Mapping[str, Written]
-    params: Mapping[str, Any]
+    params: Mapping[str, object]
 
 
 def find_recipe(
@@ -120,7 +120,7 @@ def find_recipe(
     return Named(recipe, written, params)
 
 
-def normalise(value: Any, expected: Any) -> Any:
+def normalise(value: object, expected: object) -> object:
     """Return the canonical form of a value that has the type ``expected``.
 
     Floats are rounded to 12 significant digits, tuples become lists, and 1 becomes 1.0 if the type
@@ -128,27 +128,19 @@ def normalise(value: Any, expected: Any) -> Any:
     by its content.
     """
     accepted = alternatives(expected)
+    kind = dict if isinstance(value, Mapping) else list
+    inner = [typing.get_args(each)[-1] for each in accepted if typing.get_origin(each) is kind]
+    item_type = inner[0] if inner else object
     if isinstance(value, Mapping):
-        return {
-            name: normalise(item, _find_item_type(accepted, dict)) for name, item in value.items()
-        }
+        return {name: normalise(item, item_type) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [normalise(item, _find_item_type(accepted, list)) for item in value]
+        return [normalise(item, item_type) for item in value]
     if isinstance(value, str):
         return as_file(value, accepted)
     whole = isinstance(value, int) and (int in accepted or float not in accepted)
     if whole or isinstance(value, bool) or not isinstance(value, int | float):
         return value
     return round_value(value)
-
-
-def _find_item_type(alternatives: tuple[Any, ...], kind: type) -> Any:
-    """Return the item type of the first list among some types, or the value type of the first dict.
-
-    ``kind`` is ``list`` or ``dict``. If no type in ``alternatives`` is of this kind, return Any.
-    """
-    inner = [typing.get_args(a) for a in alternatives if typing.get_origin(a) is kind]
-    return inner[0][-1] if inner else Any
 
 
 def is_available(entry: Entry) -> bool:
@@ -170,17 +162,6 @@ class Candidate:
     mechanism: type[Mechanism]
 
 
-@dataclass(frozen=True)
-class Solved:
-    """The mechanism that an entry names, and the one that is run instead if all targets are equal.
-
-    Usually both are the same.
-    """
-
-    named: Spec
-    if_uniform: Spec
-
-
 def find_candidates(block: Block, kind: Kind, place: Place) -> list[Candidate]:
     """Return the block's mechanisms that are available; refuse unknown names."""
     candidates = []
@@ -200,14 +181,17 @@ def _specify(mechanism: Mechanism, kind: Kind, shown: str = "") -> Spec:
 
 
 def resolve_mechanisms(
-    candidates: Sequence[Candidate], common: Mapping[str, Any], kind: Kind, options: Place
-) -> dict[str, Solved]:
+    candidates: Sequence[Candidate], common: Mapping[str, object], kind: Kind, options: Place
+) -> dict[str, tuple[Spec, Spec]]:
     """Return the mechanisms of a block by label, with a value for every option.
+
+    Each is paired with the mechanism that is run in its place if all targets are equal, which
+    usually is the same.
 
     An entry with several values for an option makes several mechanisms. ``common`` contains the
     options that the block sets for all its mechanisms, at the location ``options``.
     """
-    resolved: dict[str, Solved] = {}
+    resolved: dict[str, tuple[Spec, Spec]] = {}
     for candidate in candidates:
         here, entry, mechanism = candidate.place, candidate.entry, candidate.mechanism
         known = mechanism.params(kind)
@@ -223,17 +207,19 @@ def resolve_mechanisms(
             with errors_at(here, options):
                 made = mechanism.make(entry.preset, {**common, **given}, kind)
                 spec = _specify(made, kind, shown)
-            resolved[shown] = Solved(spec, spec)
+            resolved[shown] = spec, spec
             if mechanism.same_when_uniform is not None:
                 other = solvers.mechanism.find(mechanism.same_when_uniform)
                 shared = {n: v for n, v in spec.params.items() if n in other.params(kind)}
                 # options that the other mechanism does not have must be at their defaults
                 if made.first_changed(spec.params.keys() - shared.keys()) is None:
-                    resolved[shown] = Solved(spec, _specify(other.make(None, shared, kind), kind))
+                    resolved[shown] = spec, _specify(other.make(None, shared, kind), kind)
     return resolved
 
 
-def _label(candidate: Candidate, written: Mapping[str, Written], given: Mapping[str, Any]) -> str:
+def _label(
+    candidate: Candidate, written: Mapping[str, Written], given: Mapping[str, object]
+) -> str:
     """Return the label of a mechanism with the options ``given``.
 
     It is the entry's label, the user's function, or the entry's name, followed by the options of
@@ -266,9 +252,9 @@ class Choice:
     """
 
     labels: Mapping[str, Scalar] = field(default_factory=dict)
-    workload: Mapping[str, Any] = field(default_factory=dict)
-    targets: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    workload: Mapping[str, object] = field(default_factory=dict)
+    targets: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     rule: workloads.targets.Rule | None = None
     neighbours: Neighbours | None = None
 
@@ -305,7 +291,7 @@ def list_coordinates(
     """
     coordinates: dict[str, Coordinate] = {}
 
-    def add(part: str, written: Mapping[str, Written], choose: Callable[[Any], Choice]) -> None:
+    def add(part: str, written: Mapping[str, Written], choose: Callable[..., Choice]) -> None:
         for name, parameter in written.items():
             here = place / part / name
             if name in RESERVED:
@@ -321,15 +307,20 @@ def list_coordinates(
             coordinates[unique] = Coordinate(here, choices, parameter.is_axis)
 
     add("workload", family.written, lambda params: Choice(workload=params))
-    rules = _find_rules(block, place / "targets")
-    several = isinstance(block.targets, tuple)
-    choices = [
-        Choice({"targets": entry.shown}, targets=rule.params, rule=rule.recipe)
-        for entry, rule in zip(block.rules, rules, strict=True)
-    ]
+    several, choices = isinstance(block.targets, tuple), []
+    for number, entry in enumerate(block.rules):
+        here = place / "targets" / number if several else place / "targets"
+        rule = find_recipe("targets rule", workloads.targets.RULES, entry, here)
+        choices.append(Choice({"targets": entry.shown}, targets=rule.params, rule=rule.recipe))
+        for name, parameter in rule.written.items():
+            if several and parameter.is_axis:
+                raise (here / name).error(
+                    f"{name!r} is an axis, but the block lists several targets; write one entry "
+                    "with its own label for each value, or make these the only targets of the block"
+                )
     coordinates["targets"] = Coordinate(place / "targets", choices, several)
     if not several:
-        add("targets", rules[0].written, lambda params: Choice(targets=params))
+        add("targets", rule.written, lambda params: Choice(targets=params))
     if "neighbours" in block.model_fields_set:
         coordinates["neighbours"] = _list_relations(block, family.recipe.kind, place / "neighbours")
     options: Mapping[str, Written] = {}
@@ -341,26 +332,10 @@ def list_coordinates(
     return coordinates
 
 
-def _find_rules(block: Block, place: Place) -> list[Named[workloads.targets.Rule]]:
-    """Return the block's targets rules; refuse axes inside several rules."""
-    rules, several = [], isinstance(block.targets, tuple)
-    for number, entry in enumerate(block.rules):
-        here = place / number if several else place
-        rule = find_recipe("targets rule", workloads.targets.RULES, entry, here)
-        for name in (n for n, parameter in rule.written.items() if several and parameter.is_axis):
-            raise (here / name).error(
-                f"{name!r} is an axis, but the block lists several targets; write one entry with "
-                "its own label for each value, or make these the only targets of the block"
-            )
-        rules.append(rule)
-    return rules
-
-
 def _list_relations(block: Block, kind: Kind, place: Place) -> Coordinate:
     """Return the block's neighbour relations; refuse them on a query graph."""
-    several = isinstance(block.neighbours, list)
+    listed = block.neighbours if isinstance(block.neighbours, list) else [block.neighbours]
     with errors_at(place):
-        listed = block.neighbours if several else [block.neighbours]
         relations = [as_neighbours(relation) for relation in listed]
     if not relations:
         raise place.error("this axis has no values; expected at least one")
@@ -372,7 +347,7 @@ def _list_relations(block: Block, kind: Kind, place: Place) -> Coordinate:
     choices = [
         Choice({"neighbours": relation.title}, neighbours=relation) for relation in relations
     ]
-    return Coordinate(place, choices, several)
+    return Coordinate(place, choices, listed is block.neighbours)
 
 
 def zip_axes(names: Sequence[str], axes: dict[str, Coordinate], place: Place) -> None:
@@ -431,7 +406,8 @@ def expand_block(block: Block, place: Place, simulate: int) -> Grid:
     condition = None if block.where is None else conditions.parse(block.where)
     families: list[Cell] = []
     replicates: list[NDArray[np.int32]] = []
-    by_options: dict[str, dict[str, Solved]] = {}  # options that the block lists make few sets
+    # the options that the block lists make few sets, so their mechanisms are resolved once
+    by_options: dict[str, dict[str, tuple[Spec, Spec]]] = {}
     for row in product(*(coordinate.choices for coordinate in listed.values())):
         choice = reduce(Choice.joined, row, shared)
         if (options := str(choice.options)) not in by_options:
@@ -440,7 +416,7 @@ def expand_block(block: Block, place: Place, simulate: int) -> Grid:
             lengths = {axis.name: len(axis.values) for axis in axes}
             check_points({**lengths, "mechanism": max(1, len(by_options[options]))}, place)
         assert choice.rule is not None
-        for shown, solved in by_options[options].items():
+        for shown, (named, if_uniform) in by_options[options].items():
             coords = {**choice.labels, "mechanism": shown}
             kept = np.arange(block.replicates, dtype=np.int32)
             if condition is not None:
@@ -455,8 +431,8 @@ def expand_block(block: Block, place: Place, simulate: int) -> Grid:
                         coords,
                         Spec(block.workload.name, choice.workload),
                         Spec(choice.rule.name, choice.targets),
-                        solved.named,
-                        solved=solved.if_uniform if choice.rule.uniform else solved.named,
+                        named,
+                        solved=if_uniform if choice.rule.uniform else named,
                         simulate=simulate,
                         neighbours=choice.neighbours or ADD_REMOVE,
                         place=place,

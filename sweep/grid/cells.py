@@ -85,9 +85,8 @@ class Cell:
             case "id":
                 text = f"[{workload},{targets},{mechanism},{replicate},{self.simulate}]"
         for mark, spec in zip(_SEEDS, (self.workload, self.targets), strict=True):
-            if "seed" in spec.params:
-                seed = spec.params["seed"] + replicate - self.replicate
-                text = text.replace(mark, str(seed))
+            if spec.seed is not None:
+                text = text.replace(mark, str(spec.seed + replicate - self.replicate))
         return digest(text)
 
     @cached_property
@@ -103,7 +102,7 @@ class Cell:
             (self.mechanism, "options", None),
             (self.solved, "options", None),
         ):
-            params = identify(spec.params)
+            params = {name: identify(value) for name, value in spec.params.items()}
             if seed and "seed" in params:
                 params["seed"] = seed
             text = canonical({"name": spec.name, key: params})
@@ -169,9 +168,9 @@ class Cells:
             return cell
         coords = {**cell.coords, REPLICATE: replicate} if REPLICATE in cell.coords else cell.coords
         workload, targets = (
-            replace(spec, params={**spec.params, "seed": spec.params["seed"] + further})
-            if "seed" in spec.params
-            else spec
+            spec
+            if spec.seed is None
+            else replace(spec, params={**spec.params, "seed": spec.seed + further})
             for spec in (cell.workload, cell.targets)
         )
         made = replace(cell, coords=coords, workload=workload, targets=targets, replicate=replicate)
@@ -186,7 +185,7 @@ class Cells:
     def keys(self, kind: KeyKind) -> Keys:
         """Return every cell's key of the given kind."""
         specs = (spec for family in self.used for spec in (family.workload, family.targets))
-        if kind in ("problem", "workload") and not any("seed" in spec.params for spec in specs):
+        if kind in ("problem", "workload") and not any(spec.seed is not None for spec in specs):
             return self.by_family(lambda cell: cell.key(kind, 0)).astype(KEY)
         members = zip(self.family.tolist(), self.replicate.tolist(), strict=True)
         keys = (

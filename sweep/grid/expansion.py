@@ -16,7 +16,8 @@ from sweep.experiment.schema import SIZES, Claim, ComparisonTable, Entry, Experi
 from sweep.grid.axes import errors_at, expand_block
 from sweep.grid.cells import REPLICATE
 from sweep.grid.grids import Grid, list_labels, merge_blocks
-from workloads import QueryGraph, Workload, user_code
+from workloads import Workload, user_code
+from workloads.family import AnyWorkload
 from workloads.parameters import nearest
 
 
@@ -121,7 +122,7 @@ def _check_cells(grids: Sequence[Grid]) -> None:
     error would occur on the workers, cell by cell.
     """
     mechanisms, checked = solvers.all_mechanisms(), set[str]()
-    built: tuple[str, Workload | QueryGraph | None] = "", None
+    built: tuple[str, AnyWorkload | None] = "", None
     for cell in (cell for grid in grids for cell in grid.cells.used):
         name = str(cell.mechanism.params.get("function"))
         if mechanisms[cell.mechanism.name].runs_code and name not in checked:
@@ -152,7 +153,7 @@ to hang.
 """
 
 
-def build_workload(spec: Spec) -> Workload | QueryGraph | None:
+def build_workload(spec: Spec) -> AnyWorkload | None:
     """Build the workload that ``spec`` names; return None if a user's function takes too long.
 
     Such a function cannot be stopped; it runs on in a thread, which ends with the process.
@@ -169,7 +170,7 @@ def build_workload(spec: Spec) -> Workload | QueryGraph | None:
     """
     if not workloads.families()[spec.name].runs_code:
         return workloads.make(spec.name, **spec.params)
-    made = Future[Workload | QueryGraph]()
+    made = Future[AnyWorkload]()
 
     def make() -> None:
         try:

@@ -103,7 +103,7 @@ class Costs:
                 self.shapes[workload] = built.shape
             self._works[key] = _estimate_work(mechanism, built, cell.neighbours)
         work, own_limit = self._works[key], mechanism.params.get("time_limit")
-        limit: float | None = self.time_limit if own_limit is None else own_limit
+        limit = own_limit if isinstance(own_limit, int | float) else self.time_limit
         seconds = work.flops * SECONDS_PER_FLOP
         if limit is not None and "time_limit" in solvers.all_mechanisms()[mechanism.name].params():
             seconds = min(seconds, limit)

@@ -2,9 +2,10 @@
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from workloads.family import Family
-from workloads.operators import Cumulative, differences
+from workloads.operators import Cumulative, Indices, differences
 from workloads.parameters import LARGEST_SIZE, Seed, Size, check_size
 from workloads.workload import Workload
 
@@ -62,13 +63,25 @@ def age(voting_age: bool = True) -> Workload:
     first = np.zeros(AGES, dtype=np.int64)
     if voting_age:
         first, last = np.append(first, _ADULT), np.append(last, AGES - 1)
+    return by_sex("age", first, last, (first == _ADULT) | (last == _ADULT - 1))
+
+
+def by_sex(
+    name: str, first: Indices, last: Indices, voting: NDArray[np.bool_], identity: bool = False
+) -> Workload:
+    """Return the age ranges [first, last] for males, for females and for both together.
+
+    The ranges that the mask ``voting`` selects make the group ``voting``, all other queries the
+    group ``other``. With ``identity``, the single ages of both sexes are queries, too.
+    """
     males = differences(first, last, 2 * AGES)
     females = differences(first + AGES, last + AGES, 2 * AGES)
-    is_voting = (first == _ADULT) | (last == _ADULT - 1)
-    groups = np.tile(np.where(is_voting, 0, 1), 3)
+    cells = np.arange(2 * AGES * identity)
+    parts = [males, females, males + females, differences(cells, cells, 2 * AGES)]
+    groups = np.append(np.tile(np.where(voting, 0, 1), 3), np.ones_like(cells))
     return Workload(
-        "age",
-        Cumulative(scipy.sparse.csr_array(scipy.sparse.vstack([males, females, males + females]))),
+        name,
+        Cumulative(scipy.sparse.csr_array(scipy.sparse.vstack(parts))),
         groups=groups,
         group_names=("voting", "other"),
         group_sizes=tuple(int(size) for size in np.bincount(groups)),

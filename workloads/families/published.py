@@ -8,10 +8,9 @@ repeat the calls to numpy's legacy generator, whose stream numpy keeps the same 
 from typing import Literal
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike
 
-from workloads.families.ordered import AGES
+from workloads.families.ordered import AGES, by_sex
 from workloads.family import Family
 from workloads.operators import Array, Cumulative, Explicit, differences, refuse_above_limit
 from workloads.parameters import Size
@@ -88,20 +87,5 @@ def ages(identity: bool = False) -> Workload:
     580 queries, as in the run of March 2021 (commit 26e6fca). Group ``voting`` holds the three
     queries that the arXiv run gives the target 1: each sums 18 cells.
     """
-    first = np.arange(AGES)
-    last = np.full(AGES, AGES - 1)
-    males = differences(first, last, 2 * AGES)
-    females = differences(first + AGES, last + AGES, 2 * AGES)
-    parts = [males, females, males + females]
-    if identity:
-        cells = np.arange(2 * AGES)
-        parts.append(differences(cells, cells, 2 * AGES))
-    voting = np.tile(first == AGES - _VOTING_CELLS, 3)
-    groups = np.where(np.concatenate([voting, np.zeros(2 * AGES * identity, dtype=bool)]), 0, 1)
-    return Workload(
-        "published-age",
-        Cumulative(scipy.sparse.csr_array(scipy.sparse.vstack(parts))),
-        groups=groups,
-        group_names=("voting", "other"),
-        group_sizes=tuple(int(size) for size in np.bincount(groups)),
-    )
+    first, last = np.arange(AGES), np.full(AGES, AGES - 1)
+    return by_sex("published-age", first, last, first == AGES - _VOTING_CELLS, identity)

@@ -22,34 +22,27 @@ SMALL_ENTRIES = 2**18
 """Largest number of entries of a matrix that is drawn at once instead of when first needed."""
 
 
-def two_valued(
-    name: str, m: int, d: int, probability: float, otherwise: float, seed: int
-) -> Workload:
-    """Return a workload of random entries: 1 with the given probability, otherwise ``otherwise``.
+def drawn(name: str, m: int, d: int, draw: Callable[[], Array]) -> Workload:
+    """Return a workload with the matrix of ``draw``; a large one is drawn when first needed.
 
     Raises
     ------
     WorkloadError
-        If the matrix would be too large, or all its entries
-        are 0. The entries of a large matrix are checked when it is first needed.
+        If the matrix would be too large, or all its entries are 0. The entries of a large matrix
+        are checked when it is first needed.
     """
     refuse_above_limit(m * d, f"workload {name!r}: {m:,} x {d:,}", "lower m or d")
-    return drawn(name, (m, d), partial(_two_valued, (m, d), probability, otherwise, seed))
-
-
-def drawn(name: str, shape: tuple[int, int], draw: Callable[[], Array]) -> Workload:
-    """Return a workload with the matrix of ``draw``; a large one is drawn when first needed."""
-    if shape[0] * shape[1] <= SMALL_ENTRIES:
+    if m * d <= SMALL_ENTRIES:
         return from_matrix(draw(), name)
-    return Workload(name, Drawn(*shape, partial(_checked, name, draw)))
+    return Workload(name, Drawn(m, d, partial(_checked, name, draw)))
 
 
 def _checked(name: str, draw: Callable[[], Array]) -> Array:
     return from_matrix(draw(), name).dense
 
 
-def _two_valued(shape: tuple[int, int], probability: float, otherwise: float, seed: int) -> Array:
-    ones = np.random.default_rng(seed).random(shape) < probability
+def _two_valued(m: int, d: int, probability: float, otherwise: float, seed: int) -> Array:
+    ones = np.random.default_rng(seed).random((m, d)) < probability
     return np.where(ones, 1.0, otherwise)
 
 
@@ -58,7 +51,8 @@ def random_signs(
     d: Size, m: Size | None = None, probability: Probability = 0.2, seed: Seed = 0
 ) -> Workload:
     """Random queries (m = 2 d by default); entries are +1 with the given probability, else -1."""
-    return two_valued("random", 2 * d if m is None else m, d, probability, -1.0, seed)
+    count = 2 * d if m is None else m
+    return drawn("random", count, d, partial(_two_valued, count, d, probability, -1.0, seed))
 
 
 @Family.of("wdiscrete", source=_KDD)
@@ -75,7 +69,7 @@ def wdiscrete(
     two values. The defaults 0.02 and -1 are this project's choice; ``otherwise=0`` gives counting
     queries.
     """
-    return two_valued("wdiscrete", m, d, probability, otherwise, seed)
+    return drawn("wdiscrete", m, d, partial(_two_valued, m, d, probability, otherwise, seed))
 
 
 @Family.of("wrelated", source=f"PVLDB 14(10), section 7.8; {_KDD}")
@@ -87,9 +81,9 @@ def wrelated(
 ) -> Workload:
     """Random queries of rank s: the product of two Gaussian matrices; m = s = d/2 by default."""
     count, rank = (d // 2 if size is None else size for size in (m, s))
-    largest = max(count * d, count * rank, rank * d)
+    largest = max(count * rank, rank * d)
     refuse_above_limit(largest, f"workload 'wrelated': {largest:,} entries", "lower d, m or s")
-    return drawn("wrelated", (count, d), partial(_product, count, rank, d, seed))
+    return drawn("wrelated", count, d, partial(_product, count, rank, d, seed))
 
 
 def _product(m: int, s: int, d: int, seed: int) -> Array:

@@ -49,13 +49,11 @@ def kronecker(terms: list[list[str | list[list[float]]]]) -> Workload:
     with blaming("terms"):
         factors = {str(spec): _factor(spec) for term in terms for spec in term}
         products = tuple(tuple(factors[str(spec)] for spec in term) for term in terms)
-        return stacked_products("kronecker", products, list(map(_title, terms)))
-
-
-def _title(term: Sequence[Spec]) -> str:
-    return " x ".join(
-        rows if isinstance(rows, str) else f"{len(rows)} by {len(rows[0])} matrix" for rows in term
-    )
+        titles = [
+            " x ".join(f if isinstance(f, str) else f"{len(f)} by {len(f[0])} matrix" for f in term)
+            for term in terms
+        ]
+        return stacked_products("kronecker", products, titles)
 
 
 def _factor(spec: Spec) -> Matrix:

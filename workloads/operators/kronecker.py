@@ -11,7 +11,7 @@ import scipy
 from workloads.operators.blas import product
 from workloads.operators.combined import InParts
 from workloads.operators.cumulative import Cumulative, cumulative, row_products
-from workloads.operators.explicit import Explicit
+from workloads.operators.explicit import Explicit, InMemory
 from workloads.operators.protocol import (
     Array,
     Indices,
@@ -243,7 +243,7 @@ def _in_turn(maps: Sequence[Callable[[Array], Array]], sizes: Sequence[int], x: 
 
 
 @dataclass(frozen=True)
-class Marginals(InParts):
+class Marginals(InMemory):
     """The operator of some marginals: one query for each cell of each marginal, in C order.
 
     The domain is the product of the attributes; its cells are numbered in C order, where the last
@@ -285,8 +285,8 @@ class Marginals(InParts):
         return len(self.subsets) * self.shape[1] ** 2
 
     @cached_property
-    def parts(self) -> tuple[Explicit]:
-        """All marginals as one sparse matrix, which is faster than one matrix for each marginal."""
+    def array(self) -> Matrix:
+        """W as a CSR matrix, which is faster than a product for each marginal."""
         refuse_above_limit(
             self.shape[1],
             "one number for each domain cell",
@@ -296,8 +296,4 @@ class Marginals(InParts):
         totals = [np.ones((1, size)) for size in self.sizes]
         axes = range(len(self.sizes))
         terms = [tuple((identities if i in s else totals)[i] for i in axes) for s in self.subsets]
-        return (Explicit(Kronecker(tuple(terms)).matrix()),)
-
-    def matrix(self) -> Matrix:
-        """W as a CSR matrix."""
-        return self.parts[0].array
+        return Kronecker(tuple(terms)).matrix()
