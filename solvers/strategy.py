@@ -1,4 +1,4 @@
-"""Build solutions from a strategy, a covariance or its root, a dual result, or a noise matrix.
+"""Build solutions from a strategy, a covariance or its root, or a noise matrix.
 
 A strategy S is a matrix of other queries; the answers to W are derived from noisy answers to S.
 
@@ -15,26 +15,22 @@ because the errors have the same distribution. Here B is
 In both cases the privacy profile consists of the squared column norms of S, up to scale.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from solvers.dual.predictor_corrector import AnyPoint, Optimum
-from solvers.dual.programs import Weights
 from solvers.dual.spectrum import Spectrum
 from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.noise import verification
 from solvers.noise.factorisation import Factorisation, identity
-from solvers.noise.noise import Noise
 from solvers.noise.noise_matrix import NoiseMatrix, check_noise, given
 from solvers.noise.verification import from_right_inverse
 from solvers.problem import GraphProblem, Problem
 from solvers.problem.factors import seen_cells
 from solvers.problem.row_space import factor_if_well_conditioned, power_of_two, singular_rows
-from solvers.solution import ROUNDING, Solution
+from solvers.solution import Solution
 from workloads.operators import Array, Explicit, Matrix, QueryOperator, dense
 from workloads.operators.combined import scaled_rows
 
@@ -149,62 +145,6 @@ def _coordinates(mechanism: str, problem: Problem, basis: Array) -> Array:
             "its row space. Use a strategy that spans the workload"
         )
     return coordinates
-
-
-def from_noise(
-    mechanism: str,
-    problem: Problem,
-    noise: Noise,
-    result: Optimum[AnyPoint],
-    value: float,
-    tol: float,
-    weights: Weights,
-    notes: Mapping[str, object],
-) -> Solution:
-    """Return the solution with this noise, which was derived from the result of a dual solve.
-
-    Parameters
-    ----------
-    value : float
-        The value of the objective at this noise.
-    tol : float
-        The largest relative gap of the objective at which the solve is regarded as converged.
-    weights : Weights
-        The dual weights of the solution: those of ``result.proof``.
-    notes : Mapping
-        Further notes, besides the numbers of factorisations and of products.
-
-    Raises
-    ------
-    SolveFailedError
-        If the value is below its lower bound by more than rounding.
-    """
-    if not value >= result.lower * (1 - ROUNDING):
-        raise SolveFailedError(
-            f"{mechanism}: the objective of the answer is {value:.9g}, but the dual proves that "
-            f"none is below {result.lower:.9g}: too ill-conditioned for double precision"
-        )
-    return Solution(
-        mechanism,
-        problem,
-        noise,
-        iterations=result.iterations,
-        converged=result.converged and value <= result.lower * (1 + tol),
-        timed_out=result.timed_out,
-        weights=weights,
-        trace=result.trace,
-        notes={"factorisations": result.factorisations, "products": result.products, **notes},
-    )
-
-
-def inner_factorisation(
-    mechanism: str, problem: Problem, p: Array, spectrum: Spectrum
-) -> Factorisation:
-    """Return the inner solution at dual weights, scaled so that the targets are just met.
-
-    See `inner_unscaled`.
-    """
-    return inner_unscaled(mechanism, problem, p, spectrum).met(mechanism, problem.targets)
 
 
 def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectrum) -> Factorisation:

@@ -9,15 +9,12 @@ rows of W by 1/c (weights 1/c²) and wCA-II by 1/sqrt(c) (weights 1/c), where c 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from solvers.dual import programs
-from solvers.dual.programs import Weights
 from solvers.forms.kronecker import Product, multiply
-from solvers.forms.orbits import AnyOrbits
-from solvers.forms.orbits.orbit_noise import inner_noise
+from solvers.forms.orbits import AnyOrbits, Unreduced
+from solvers.forms.orbits.orbit_noise import from_dual, inner_noise
 from solvers.mechanism import Iterative, ProblemSize, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
-from solvers.strategy import from_noise, inner_factorisation
 from workloads.parameters import Count, NotNegative
 
 
@@ -42,7 +39,13 @@ class _LeastWeightedVariance(Iterative):
     max_iterations: Count = 1000
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The solution of least weighted total error.
+        """The solution of least weighted total error; every query and cell is an orbit."""
+        return self.on_orbits(Unreduced.of(problem))
+
+    def on_orbits(self, orbits: AnyOrbits) -> Solution:
+        """The solution of least weighted total error on orbits.
+
+        An orbit's weight is multiplied by the number of its queries, up to a common factor.
 
         Raises
         ------
@@ -51,30 +54,12 @@ class _LeastWeightedVariance(Iterative):
             its lower bound.
         """
         stopping = self.stopping()
-        omega = (problem.targets.min() / problem.targets) ** self.power
-        result = programs.least_total_error(problem.factors, omega * problem.targets, stopping)
-        noise = inner_factorisation(self.name, problem, result.best.p, result.best.spectrum)
-        total_error = noise.squared_privacy_cost * float(omega @ noise.query_variances)
-        notes = {"total_error_gap": max(total_error / result.lower - 1, 0.0)}
-        weights = Weights(result.proof.p, result.proof.q)
-        return from_noise(self.name, problem, noise, result, total_error, self.tol, weights, notes)
-
-    def on_orbits(self, orbits: AnyOrbits) -> Solution:
-        """The solution of least weighted total error on orbits.
-
-        An orbit's weight is multiplied by the number of its queries, up to a common factor.
-        """
-        stopping = self.stopping()
         omega = (orbits.targets.min() / orbits.targets) ** self.power * orbits.copy_shares
         result = orbits.least_total_error(omega * orbits.targets, stopping)
         noise = inner_noise(self.name, orbits, result.best)
         total_error = noise.squared_privacy_cost * float(omega @ noise.orbit_variances)
-        gap = max(total_error / result.lower - 1, 0.0)
-        notes = {"blocks": orbits.matrix_count, "total_error_gap": gap}
-        weights = orbits.weights_at(result.proof)
-        return from_noise(
-            self.name, orbits.problem, noise, result, total_error, self.tol, weights, notes
-        )
+        notes = {"total_error_gap": max(total_error / result.lower - 1, 0.0)}
+        return from_dual(self, noise, result, total_error, notes)
 
     def on_factors(self, product: Product) -> Solution:
         """The product of the factors' solutions."""

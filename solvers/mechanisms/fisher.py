@@ -11,32 +11,16 @@ The paper's covariance for Problem 3 has a factor of 2 that the proof does not s
 (docs/fisher.md). This factor has no effect here, because the targets determine the scale.
 """
 
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from solvers.dual.programs import Weights
-from solvers.dual.spectrum import TIGHTEST_TOL, spectrum
 from solvers.forms.kronecker import Product, multiply
-from solvers.forms.orbits import AnyOrbits
+from solvers.forms.orbits import AnyOrbits, Unreduced
 from solvers.forms.orbits.orbit_noise import inner_noise
 from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.noise.information import gaussian_entropy
 from solvers.problem import Problem
 from solvers.solution import Solution
-from solvers.strategy import inner_factorisation
-
-
-def _with_measures(solution: Solution, bound: float, queries: int) -> Solution:
-    """The solution with two measures: its Cramér-Rao bound, and the bound over the total variance.
-
-    If there is only one query, the measures also include the noise's entropy in bits.
-    """
-    variance = solution.total_variance
-    measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / variance}
-    if queries == 1:
-        measures["noise_entropy"] = gaussian_entropy(variance)
-    return replace(solution, measures=measures)
 
 
 @dataclass(frozen=True)
@@ -55,22 +39,23 @@ class Fisher(Mechanism):
     source = "Farokhi and Sandberg, Corollary 6"
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The inner solution of the dual at equal column weights."""
-        factors = problem.factors
-        equal = np.ones(factors.cells)
-        spectra = spectrum(factors, equal, problem.targets, TIGHTEST_TOL)
-        noise = inner_factorisation(self.name, problem, equal, spectra)
-        solution = Solution(self.name, problem, noise)
-        eigenvalues = spectra.singular
-        spread = float(eigenvalues.sum() * (1 / eigenvalues).sum())
-        return _with_measures(solution, spread / noise.fisher_information, problem.workload.m)
+        """The inner solution of the dual at equal column weights; every cell is an orbit."""
+        return self.on_orbits(Unreduced.of(problem))
 
     def on_orbits(self, orbits: AnyOrbits) -> Solution:
         """The noise of least Fisher information on orbits."""
         point = orbits.at(Weights(orbits.cell_shares, orbits.targets * orbits.copy_shares))
         noise = inner_noise(self.name, orbits, point)
-        solution = Solution(self.name, orbits.problem, noise)
-        return _with_measures(solution, noise.inverse_trace, orbits.problem.workload.m)
+        variance, shares = noise.total_variance, orbits.cell_shares
+        # BᵀB has the eigenvalues λ/ν, up to a factor: their sum is f, and that of their inverses
+        # is the bound; the factor is that of the information per cell
+        information = float(shares @ noise.orbit_profile / shares.sum())
+        bound = point.nuclear_norm * orbits.mean_inverse(point) / information
+        measures = {"cramer_rao_bound": bound, "cramer_rao_ratio": bound / variance}
+        if orbits.problem.workload.m == 1:
+            measures["noise_entropy"] = gaussian_entropy(variance)
+        presented = orbits.present(noise, noise.parts)
+        return Solution(self.name, orbits.problem, presented, measures=measures)
 
     def on_factors(self, product: Product) -> Solution:
         """The product of the factors' solutions."""

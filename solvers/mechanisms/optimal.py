@@ -5,25 +5,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from solvers.dual import programs
 from solvers.dual.iteration import Stopping
 from solvers.dual.newton_system import explicit_count
-from solvers.dual.predictor_corrector import AnyPoint, Optimum
 from solvers.dual.programs import Weights
 from solvers.dual.refinement import FIRST_TOL, from_optimum
 from solvers.errors import NotApplicableError, OptionError
 from solvers.forms.differences import Differences, optimum_over_pairs
 from solvers.forms.kronecker import Product, multiply
-from solvers.forms.orbits import AnyOrbits
-from solvers.forms.orbits.orbit_noise import OrbitsNoise, inner_noise
+from solvers.forms.orbits import AnyOrbits, Unreduced
+from solvers.forms.orbits.orbit_noise import OrbitsNoise, from_dual, inner_noise
 from solvers.forms.reduction import ObstacleError
 from solvers.mechanism import Iterative, ProblemSize, Work
-from solvers.noise.factorisation import Factorisation
-from solvers.noise.verification import noise_from_root
 from solvers.problem import Problem
 from solvers.solution import Solution
-from solvers.strategy import from_noise, inner_unscaled
-from workloads import from_matrix
 from workloads.given import masked_count
 from workloads.operators import Array, dense
 from workloads.parameters import NotNegative
@@ -124,45 +118,15 @@ class Optimal(Iterative):
         return replace(stopping, tol=min(self.tol, finest)) if self.refined else stopping
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The optimum on the query matrix.
-
-        Raises
-        ------
-        OptionError
-            If the personal bounds are not one positive number for each cell.
-        SolveFailedError
-            If the product of the computed factors is not the workload, or the objective is below
-            its lower bound.
-        """
-        stopping = self.stopping()
-        alpha, whole = None, problem
-        if self.profile_bounds is not None:
-            alpha = read_personal_bounds(self.profile_bounds, problem.workload.d)
-            divided = from_matrix(problem.workload.matrix / np.sqrt(alpha)[None, :])
-            whole = Problem(divided, problem.targets)
-        notes: dict[str, float] = {}
-        rule = self.refine_stopping(stopping)
-        if self.total_error_weight > 0:
-            omega = self.total_error_weight * problem.targets
-            result = programs.hybrid(whole.factors, omega, rule, self.start)
-        else:
-            result = programs.optimum(whole.factors, rule, self.start)
-        if self.refined:
-            (root,), notes["levels"], result = from_optimum(result, self.tol, stopping.deadline)
-            unscaled = noise_from_root(self.name, whole, whole.basis, whole.queries, root)
-        else:
-            unscaled = inner_unscaled(self.name, whole, result.best.p, result.best.spectrum)
-        noise = unscaled.met(self.name, whole.targets)
-        own = noise if alpha is None else noise.with_cells_scaled(np.sqrt(alpha))
-        weights = Weights(result.proof.p, result.proof.q)
-        return self._make_solution(problem, noise, own, result, weights, notes)
+        """The optimum on the query matrix; every query and every cell is an orbit."""
+        return self.on_orbits(Unreduced.of(problem))
 
     def on_differences(self, differences: Differences) -> Solution:
         """The optimum under replace-one, for all pairs of neighbouring cells; no ``start`` is used.
 
         With ``refined``, the costs of all pairs take the place of the profile in the refined
         ordering. If there are too many pairs, ``refined`` and ``profile_bounds`` raise
-        NotApplicableError; other errors are as in `on_matrix`.
+        NotApplicableError; other errors are as in `on_orbits`.
         """
         stopping = self.stopping()
         costly = {"refined": self.refined, "profile_bounds": self.profile_bounds is not None}
@@ -208,7 +172,16 @@ class Optimal(Iterative):
         )
 
     def on_orbits(self, orbits: AnyOrbits) -> Solution:
-        """The optimum on orbits."""
+        """The optimum on orbits.
+
+        Raises
+        ------
+        OptionError
+            If the personal bounds are not one positive number for each cell, or for each orbit.
+        SolveFailedError
+            If the product of the computed factors is not the workload, or the objective is below
+            its lower bound.
+        """
         stopping = self.stopping()
         roots, whole = None, orbits
         if self.profile_bounds is not None:
@@ -224,16 +197,21 @@ class Optimal(Iterative):
             result = whole.hybrid(weight, self.refine_stopping(stopping), start)
         else:
             result = whole.optimum(self.refine_stopping(stopping, whole.finest), start)
-        notes: dict[str, float] = {"blocks": orbits.matrix_count}
+        notes: dict[str, float] = {}
         if self.refined:
             refined = whole.refine(self.name, result, self.tol, stopping.deadline)
             parts, notes["levels"], result = refined
             noise = OrbitsNoise(whole, parts).met(self.name)
         else:
             noise = inner_noise(self.name, whole, result.best)
+        # for the problem's own queries, whose columns are not divided by the bounds' roots
         own = noise if roots is None else noise.on_cells_scaled(orbits, roots)
-        weights = whole.weights_at(result.proof)
-        return self._make_solution(orbits.problem, noise, own, result, weights, notes)
+        value = self._compute_objective(noise.squared_privacy_cost, noise.total_variance)
+        if not self._plain:
+            notes |= {"objective": value, "objective_gap": result.gap}
+        slack = 1 - own.privacy_profile.mean() / own.squared_privacy_cost
+        notes["profile_slack"] = max(float(slack), 0.0)
+        return from_dual(self, own, result, value, notes, result.lower if self._plain else None)
 
     def check_orbits(self, orbits: AnyOrbits) -> None:
         """Raise ObstacleError if personal bounds differ within an orbit of cells."""
@@ -280,29 +258,3 @@ class Optimal(Iterative):
         if self.total_error_weight == 0:
             return cost
         return 2 * float(np.sqrt(cost * (1 + self.total_error_weight * total_variance)))
-
-    def _make_solution(
-        self,
-        problem: Problem,
-        noise: Factorisation | OrbitsNoise,
-        own: Factorisation | OrbitsNoise,
-        result: Optimum[AnyPoint],
-        weights: Weights,
-        notes: dict[str, float],
-    ) -> Solution:
-        """The solution with notes on its profile's slack and on an objective other than Δ².
-
-        Parameters
-        ----------
-        noise : Factorisation or OrbitsNoise
-            The noise for queries whose columns are divided by the square roots of personal bounds.
-        own : Factorisation or OrbitsNoise
-            The same noise for the problem's own queries; without personal bounds the two are equal.
-        """
-        value = self._compute_objective(noise.squared_privacy_cost, noise.total_variance)
-        if not self._plain:
-            notes |= {"objective": value, "objective_gap": result.gap}
-        slack = 1 - own.privacy_profile.mean() / own.squared_privacy_cost
-        notes["profile_slack"] = max(float(slack), 0.0)
-        solution = from_noise(self.name, problem, own, result, value, self.tol, weights, notes)
-        return replace(solution, known_lower_bound=result.lower if self._plain else None)

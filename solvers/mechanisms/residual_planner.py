@@ -16,17 +16,16 @@ and Schwarz, for σ_S² ∝ 1 / (N_S sqrt(sum over T that contain S of 1 / N_T))
 variance to its target is the objective of Problem 1, which is solved to a certified gap.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log
 from typing import Literal
 
 import numpy as np
 
 from solvers.forms.orbits import SingleOrbit
-from solvers.forms.orbits.orbit_noise import OrbitsNoise, inner_noise
+from solvers.forms.orbits.orbit_noise import OrbitsNoise, from_dual, inner_noise
 from solvers.mechanism import Iterative
 from solvers.solution import Solution
-from solvers.strategy import from_noise
 
 
 def minimise_total_variance(mechanism: str, orbits: SingleOrbit) -> OrbitsNoise:
@@ -66,11 +65,10 @@ class ResidualPlanner(Iterative):
 
     def on_marginals(self, marginals: SingleOrbit) -> Solution:
         """The solution that minimises the total variance or the largest variance ratio."""
-        stopping, problem = self.stopping(), marginals.problem
+        stopping = self.stopping()
         if self.objective == "total-variance":
-            return Solution(self.name, problem, minimise_total_variance(self.name, marginals))
+            noise = minimise_total_variance(self.name, marginals)
+            return Solution(self.name, marginals.problem, noise)
         result = marginals.optimum(stopping)
         noise = inner_noise(self.name, marginals, result.best)
-        cost, weights = noise.squared_privacy_cost, marginals.weights_at(result.proof)
-        solution = from_noise(self.name, problem, noise, result, cost, self.tol, weights, {})
-        return replace(solution, known_lower_bound=result.lower)
+        return from_dual(self, noise, result, noise.squared_privacy_cost, {}, result.lower)

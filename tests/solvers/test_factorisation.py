@@ -20,7 +20,7 @@ from solvers.dual import programs
 from solvers.dual.iteration import Stopping
 from solvers.noise.verification import LARGEST_RESIDUAL
 from solvers.problem import as_problem
-from solvers.strategy import from_covariance, from_root, inner_factorisation
+from solvers.strategy import from_covariance, from_root, inner_unscaled
 from workloads import Workload, WorkloadError
 from workloads.operators import Composed, Cumulative, Kronecker, cumulative, dense
 
@@ -133,7 +133,9 @@ def test_the_cost_is_that_of_the_inner_solution_in_eighty_digits(mechanism, fami
     else:
         weights = 1 / problem.targets
         point = programs.least_total_error(problem.factors, weights, Stopping(1e-8)).best
-    noise = inner_factorisation(mechanism, problem, point.p, point.spectrum)
+    noise = inner_unscaled(mechanism, problem, point.p, point.spectrum).met(
+        mechanism, problem.targets
+    )
     expected = inner_solution(matrix, targets, point.p, point.q)
     assert noise.squared_privacy_cost == pytest.approx(expected, rel=1e-12)
 
@@ -214,7 +216,7 @@ def test_a_failure_of_linear_algebra_is_reported_in_a_sentence(monkeypatch):
     def broken(*_arguments):
         raise np.linalg.LinAlgError("SVD did not converge")
 
-    monkeypatch.setattr("solvers.mechanisms.fisher.spectrum", broken)
+    monkeypatch.setattr("solvers.dual.matrix_blocks.spectrum", broken)
     with pytest.raises(SolveFailedError, match=r"fisher: too ill-conditioned .*did not converge"):
         solvers.solve("fisher", np.tri(3))
 

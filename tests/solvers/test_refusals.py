@@ -65,7 +65,7 @@ OVERLAPPING = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0]])
         ("optimal", PREFIX, {"profile_bounds": [1.0, 0.0, 1.0, 1.0]}, "positive"),
         ("optimal", PREFIX, {"profile_bounds": [1e-200, 1, 1, 1]}, "from 1e-200 to"),
         ("optimal", PREFIX, {"profile_bounds": MASKED}, "none masked"),
-        ("optimal", PREFIX, {"profile_bounds": [1, 1, 1, 10**400]}, "not numbers"),
+        ("optimal", PREFIX, {"profile_bounds": [1, 1, 1, 10**400]}, "not real numbers"),
         ("optimal", PREFIX, {"start": "optimal"}, "Solution.weights"),
         ("tight-constraints", PREFIX, {"measure": "bias"}, "measure is 'bias'"),
         *(

@@ -25,7 +25,15 @@ with the same queries and the same orbits share one matrix, and their ν are add
 """
 
 from solvers.forms.orbits.marginal_problem import OnMarginals, SingleOrbit
-from solvers.forms.orbits.orbit_problem import OnProducts, ProductOrbits
+from solvers.forms.orbits.orbit_problem import OnProducts, ProductOrbits, Unreduced
 from solvers.forms.orbits.orbits import AnyOrbits, OnOrbits
 
-__all__ = ["AnyOrbits", "OnMarginals", "OnOrbits", "OnProducts", "ProductOrbits", "SingleOrbit"]
+__all__ = [
+    "AnyOrbits",
+    "OnMarginals",
+    "OnOrbits",
+    "OnProducts",
+    "ProductOrbits",
+    "SingleOrbit",
+    "Unreduced",
+]

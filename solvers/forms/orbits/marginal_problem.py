@@ -359,10 +359,9 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         variances = np.full(count, deviation**2)
         return (SubsetNoise(variances, np.array([count / deviation**2]), np.nan),)
 
-    def inverse_trace(self, noises: Sequence[SubsetNoise]) -> float:
-        """Trace of the pseudo-inverse of the Fisher information: the sum of w_S s_S / d."""
-        (noise,) = noises
-        logs = self.closure.log_ranks + noise.log_variances
+    def mean_inverse(self, point: ScalarPoint) -> float:
+        """Sum of the inverse squares of B's singular values, per cell, at a point of the dual."""
+        logs = 2 * self.closure.log_ranks + np.log(point.v)
         return float(np.exp(np.logaddexp.reduce(logs) - log(self.problem.workload.d)))
 
     @property

@@ -10,7 +10,7 @@ attributes whose indicators are chosen, all values of a class get the same error
 Floating-point draws are for experiments: a production release needs an exact sampler.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -19,19 +19,15 @@ from math import prod
 import numpy as np
 import scipy
 
-from solvers.dual.predictor_corrector import AnyPoint
-from solvers.errors import NotApplicableError
+from solvers.dual.predictor_corrector import AnyPoint, Optimum
+from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.forms.orbits.orbits import AnyOrbits, NoiseOnPart, Orbits, PartNoise
 from solvers.forms.orbits.products import Component, Group, Layout, Span
+from solvers.mechanism import Iterative
 from solvers.noise.factorisation import scale_of
 from solvers.noise.noise import LARGEST_EXPANDED, Coordinates, GaussianNoise, refuse_unlisted
+from solvers.solution import ROUNDING, Solution
 from workloads.operators import Array, Matrix, dense, readable
-
-
-def _make_totals(layout: Layout, n: int) -> list[Array]:
-    """One array of zeros for each group, with n numbers for each query of the group."""
-    sizes = layout.products.sizes
-    return [np.zeros((*group.shape(sizes), n)) for group in layout.products.groups]
 
 
 def _axes(layout: Layout, component: Component) -> tuple[list[int], list[tuple[int, ...]]]:
@@ -40,54 +36,42 @@ def _axes(layout: Layout, component: Component) -> tuple[list[int], list[tuple[i
     The attributes of a set are treated as one attribute; most sets have a single attribute.
     """
     chosen = component.chosen
-    shape = [layout.attributes[axis].members(component.choice[axis]).size for axis in chosen]
+    shape = [int(layout.attributes[axis].sizes[component.choice[axis]]) for axis in chosen]
     joint = set(chain.from_iterable(component.joint))
     return shape, [*component.joint, *((axis,) for axis in chosen if axis not in joint)]
 
 
-def _add(
-    totals: Sequence[Array], layout: Layout, span: Span, component: Component, values: Array
-) -> None:
-    """Add ``values``, numbers of the span's queries, to ``totals``, the numbers of all queries.
+def _add(total: Array, layout: Layout, span: Span, component: Component, values: Array) -> None:
+    """Add ``values``, numbers of the span's queries, to ``total``, those of all queries, (m, n).
 
     ``values`` has n numbers for each orbit of the span's queries and each combination of values of
     the component's attributes.
     """
     bounds = np.searchsorted(span.rows, layout.starts[list(span.groups)])
     for number, part in zip(span.groups, np.split(values, bounds[1:]), strict=True):
-        _add_spread(totals[number], layout, layout.products.groups[number], component, part)
+        of_group = _spread(layout, layout.products.groups[number], component, part)
+        first = layout.first_queries[number]
+        total[first : first + len(of_group)] += of_group
 
 
-def _add_spread(
-    total: Array, layout: Layout, group: Group, component: Component, values: Array
-) -> None:
-    """Add ``values`` to ``total``, the numbers of all queries of a group.
+def _spread(layout: Layout, group: Group, component: Component, values: Array) -> Array:
+    """The numbers of all queries of a group, shape (queries, n), from those of its orbits.
 
     ``values`` has n numbers for each orbit of the group's queries and each combination of values of
-    the component's attributes.
+    the component's attributes. They are copied along the attributes of which the indicators are
+    chosen; queries of values in other classes than the chosen ones get 0.
     """
-    chosen, n = component.chosen, values.shape[-1]
-    members = {axis: layout.attributes[axis].members(component.choice[axis]) for axis in chosen}
-    rest = [axis for axis in group.axes if axis not in members]
-    sizes = [
-        size
-        for axis, size in zip(group.axes, layout.group_shape(group), strict=True)
-        if axis not in members
-    ]
-    spread = values.reshape(*sizes, *values.shape[1:-1], n)
+    chosen, sizes = component.chosen, dict(zip(group.axes, layout.group_shape(group), strict=True))
+    own = [*(axis for axis in group.axes if axis not in chosen), *chosen]
+    tables = values.reshape(*(sizes[axis] for axis in own if axis not in chosen), *values.shape[1:])
+    # one more entry, a zero, along every chosen attribute, for the values in its other classes
+    tables = np.pad(tables, [*((0, int(axis in chosen)) for axis in own), (0, 0)])
     along = [
-        layout.attributes[axis].of if axis in group.kept else np.arange(size)
-        for axis, size in zip(rest, sizes, strict=True)
+        layout.attributes[axis].positions(component.choice[axis]) if axis in chosen else copied
+        for axis, copied in zip(group.axes, layout.orbits_along(group), strict=True)
     ]
-    spread = spread[np.ix_(*along)] if along else spread
-    order = [(rest + chosen).index(axis) for axis in group.axes]
-    target = np.ix_(
-        *(
-            members[axis] if axis in members else np.arange(size)
-            for axis, size in zip(group.axes, group.shape(layout.products.sizes), strict=True)
-        )
-    )
-    total[target] += spread.transpose([*order, len(order)])
+    order = [own.index(axis) for axis in group.axes]
+    return tables.transpose([*order, len(order)])[np.ix_(*along)].reshape(-1, values.shape[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,11 +138,6 @@ class OrbitsNoise(GaussianNoise):
         """Trace of the Fisher information about x; infinite if too large for a float."""
         return float(self.orbits.cells @ self.orbit_profile)
 
-    @property
-    def inverse_trace(self) -> float:
-        """Trace of the pseudo-inverse of the Fisher information."""
-        return self.orbits.inverse_trace(self.parts)
-
     @cached_property
     def coordinates(self) -> Coordinates:
         """The mechanism written out as B, L and Σ.
@@ -185,7 +164,7 @@ class OrbitsNoise(GaussianNoise):
         if self.query_deviation is not None:
             return rng.normal(scale=self.query_deviation, size=(n, workload.m))
         layout = self.orbits.layout
-        errors = _make_totals(layout, n)
+        errors = np.zeros((workload.m, n))
         for span, factors in self.orbits.spans(self.parts):
             for component in span.components:
                 shape, parts = _axes(layout, component)
@@ -196,7 +175,7 @@ class OrbitsNoise(GaussianNoise):
                 table *= np.sqrt(np.prod(shape) / span.rank)
                 answers = factors.decoder.apply(table.reshape(len(table), -1))
                 _add(errors, layout, span, component, answers.reshape(-1, *shape, n))
-        return np.concatenate([array.reshape(-1, n) for array in errors]).T
+        return errors.T
 
     def met(self, mechanism: str) -> "OrbitsNoise":
         """The same noise, scaled so that the targets are just met.
@@ -250,14 +229,11 @@ def expand(noise: OrbitsNoise) -> Expanded:
             contrasts = _contrasts(layout, component)
             contrasts *= np.sqrt(contrasts[..., 0].size / part.rank)
             n = rows.shape[1] * contrasts.shape[-1]
-            basis = np.zeros((*layout.products.sizes, n))
-            _add_spread(basis, layout, cells, component, _multiply_all(rows, contrasts))
-            answers = _make_totals(layout, n)
+            basis = _spread(layout, cells, component, _multiply_all(rows, contrasts))
+            answers = np.zeros((noise.orbits.problem.workload.m, n))
             _add(answers, layout, part, component, _multiply_all(queries, contrasts))
-            bases.append(basis.reshape(-1, n).T)
-            representations.append(
-                np.concatenate([of_group.reshape(-1, n) for of_group in answers])
-            )
+            bases.append(basis.T)
+            representations.append(answers)
             covariances.append(np.kron(in_basis.covariance, np.eye(contrasts.shape[-1])))
     return Expanded(
         np.vstack(bases), np.hstack(representations), scipy.linalg.block_diag(*covariances)
@@ -287,6 +263,53 @@ def inner_noise(
 ) -> OrbitsNoise:
     """The inner solution at a point of the dual, scaled so that the targets are just met."""
     return OrbitsNoise(orbits, orbits.inner(mechanism, point)).met(mechanism)
+
+
+def from_dual(
+    mechanism: Iterative,
+    noise: OrbitsNoise,
+    result: Optimum[AnyPoint],
+    value: float,
+    notes: Mapping[str, float],
+    known_lower_bound: float | None = None,
+) -> Solution:
+    """The solution with this noise, which was derived from the result of a dual solve.
+
+    Parameters
+    ----------
+    value : float
+        The value of the mechanism's objective at this noise.
+    notes : Mapping of str to float
+        Further notes; the numbers of factorisations, products and blocks are always noted.
+
+    Raises
+    ------
+    SolveFailedError
+        If the value is below its lower bound by more than rounding.
+    """
+    if not value >= result.lower * (1 - ROUNDING):
+        raise SolveFailedError(
+            f"{mechanism.name}: the objective of the answer is {value:.9g}, but the dual proves "
+            f"that none is below {result.lower:.9g}: too ill-conditioned for double precision"
+        )
+    orbits = noise.orbits
+    return Solution(
+        mechanism.name,
+        orbits.problem,
+        orbits.present(noise, noise.parts),
+        known_lower_bound=known_lower_bound,
+        iterations=result.iterations,
+        converged=result.converged and value <= result.lower * (1 + mechanism.tol),
+        timed_out=result.timed_out,
+        weights=orbits.weights_at(result.proof),
+        trace=result.trace,
+        notes={
+            "factorisations": result.factorisations,
+            "products": result.products,
+            "blocks": orbits.matrix_count,
+            **notes,
+        },
+    )
 
 
 def on_every_cell(

@@ -15,11 +15,12 @@ import scipy
 
 from solvers.dual import programs
 from solvers.dual.iteration import Deadline, Stopping
-from solvers.dual.matrix_blocks import Block, BlocksPoint, MatrixBlocks
+from solvers.dual.matrix_blocks import Block, BlocksPoint, MatrixBlocks, as_blocks
 from solvers.dual.newton_system import Rows
 from solvers.dual.predictor_corrector import Optimum
 from solvers.dual.programs import Weights
 from solvers.dual.refinement import FIRST_TOL, from_optimum
+from solvers.dual.spectrum import TIGHTEST_TOL
 from solvers.forms.dense import estimate_work
 from solvers.forms.orbits.marginal_problem import SingleOrbit
 from solvers.forms.orbits.orbits import LEAST_FLOPS, OnOrbits, Orbits
@@ -39,12 +40,13 @@ from solvers.forms.orbits.products import (
 from solvers.forms.reduction import ObstacleError
 from solvers.mechanism import Mechanism, Work
 from solvers.noise.factorisation import Factorisation, InBasis, identity
+from solvers.noise.noise import GaussianNoise
 from solvers.noise.verification import noise_from_root
 from solvers.problem import Problem, memory
-from solvers.problem.factors import bytes_of_basis
+from solvers.problem.factors import Factors, bytes_of_basis
 from solvers.solution import Solution
 from solvers.strategy import inner_unscaled
-from workloads import Workload
+from workloads import Workload, from_matrix
 from workloads.operators import (
     Array,
     Explicit,
@@ -103,11 +105,6 @@ class Part(Span):
         roots = deviation * np.sqrt(self.rank / self.copies)
         in_basis = InBasis(operator, queries, 1.0)
         return Factorisation(Scaled(queries, roots), Scaled(operator, 1 / roots), in_basis)
-
-    def inverse_trace(self, noise: Factorisation) -> float:
-        """Trace of the pseudo-inverse of the Fisher information about the part's contrasts."""
-        strategy = dense(noise.right) * np.sqrt(self.cells / self.rank)
-        return self.rank * float(np.square(np.linalg.pinv(strategy)).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,29 +295,40 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         return MatrixBlocks(blocks, self.cells.size, np.zeros(self.targets.size), free_queries=True)
 
     @property
+    def whole(self) -> Factors | MatrixBlocks:
+        """What `solvers.dual` takes: the blocks."""
+        return self.blocks
+
+    @property
     def start(self) -> Weights:
         """The initial weights: equal for all cells, and equal for all orbits of queries."""
         r = self.targets.size
         return Weights(self.cells / self.cells.sum(), np.full(r, 1 / r))
 
+    def first(self, given: Weights | None) -> Weights | None:
+        """The weights to start from, if none are given; None leaves the choice to the optimiser."""
+        return given or self.start
+
     def optimum(self, stopping: Stopping, start: Weights | None = None) -> Optimum[BlocksPoint]:
         """Compute the least Δ² at which every target can be met (`programs.optimum`)."""
-        return programs.optimum(self.blocks, stopping, start or self.start)
+        return programs.optimum(self.whole, stopping, self.first(start))
 
     def hybrid(
         self, weight: float, stopping: Stopping, start: Weights | None = None
     ) -> Optimum[BlocksPoint]:
         """Compute the least hybrid objective with this weight of total variance."""
         weights = weight * self.targets * self.copies
-        return programs.hybrid(self.blocks, weights, stopping, start or self.start)
+        return programs.hybrid(self.whole, weights, stopping, self.first(start))
 
     def least_total_error(self, weights: Array, stopping: Stopping) -> Optimum[BlocksPoint]:
         """Compute the least weighted sum of variance ratios (`programs.least_total_error`)."""
-        return programs.least_total_error(self.blocks, weights, stopping, self.start.p)
+        first = self.first(None)
+        start = None if first is None else first.p
+        return programs.least_total_error(self.whole, weights, stopping, start)
 
     def at(self, weights: Weights) -> BlocksPoint:
-        """Evaluate the dual's function f at these weights."""
-        return self.blocks.at(np.concatenate([weights.p, weights.q]))
+        """Evaluate the dual's function f at these weights, as accurately as possible."""
+        return as_blocks(self.whole, TIGHTEST_TOL).at(np.concatenate([weights.p, weights.q]))
 
     def weights_at(self, point: BlocksPoint) -> Weights:
         """The weights of all cells and queries at a point of the dual, as by `spread`."""
@@ -368,10 +376,11 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         """Noise of standard deviation ``deviation`` on every query, on the contrasts of parts."""
         return tuple(part.on_queries(deviation) for part in self.parts)
 
-    def inverse_trace(self, noises: Sequence[Factorisation]) -> float:
-        """Trace of the pseudo-inverse of the Fisher information; one noise for each part."""
-        pairs = zip(self.parts, noises, strict=True)
-        return sum(part.inverse_trace(noise) for part, noise in pairs)
+    def mean_inverse(self, point: BlocksPoint) -> float:
+        """Sum of the inverse squares of B's singular values, per cell, at a point of the dual."""
+        pairs = zip(self.parts, point.spectra, strict=True)
+        total = sum(part.rank**2 * float((1 / own.singular).sum()) for part, own in pairs)
+        return total / float(self.cells.sum())
 
     def spans(self, noises: Sequence[Factorisation]) -> Iterator[tuple[Span, Factorisation]]:
         """Pair each part of the problem with its factorisation; ``noises`` has these in order."""
@@ -380,6 +389,64 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
     def with_columns_divided(self, divisor: Array) -> Self:
         """A copy with the queries' columns divided by numbers, one for each orbit of cells."""
         return replace(self, cell_scale=self.cell_scale * divisor)
+
+
+@dataclass(frozen=True, eq=False)
+class Unreduced(ProductOrbits):
+    """A problem as it is: every cell and every query is an orbit of its own.
+
+    By this, a mechanism's form on orbits solves problems on the query matrix, too.
+    """
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """Every problem is of this kind."""
+        d = problem.workload.d
+        return cls(problem, Products((d,), ()), (Attribute(np.arange(d)),), [])
+
+    @property
+    def targets(self) -> Array:
+        """The variance bound of every query, shape (m,)."""
+        return self.problem.targets
+
+    @cached_property
+    def copies(self) -> Array:
+        """One query in each orbit."""
+        return np.ones(self.problem.workload.m)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The query matrix as the only part."""
+        rows, columns = map(np.arange, self.problem.workload.shape)
+        whole = Component((INDICATORS,), 1.0)
+        return (Part(rows, columns, (0,), (whole,), self.problem, self.cells, self.copies),)
+
+    @property
+    def whole(self) -> Factors:
+        """The factors, from which the optimiser also makes coarser problems to start from."""
+        return self.problem.factors
+
+    def first(self, given: Weights | None) -> Weights | None:
+        """The given weights; without any, the optimiser finds some on coarser problems."""
+        return given
+
+    def spread(self, weights: Weights) -> Weights:
+        """The weights themselves."""
+        return weights
+
+    def collect(self, weights: Weights) -> Weights:
+        """The weights themselves; the optimiser interpolates those of a problem of another size."""
+        return weights
+
+    def with_columns_divided(self, divisor: Array) -> Self:
+        """A copy whose queries' columns are divided by numbers, one for each cell."""
+        divided = from_matrix(self.problem.workload.matrix / divisor[None, :])
+        return self.of(Problem(divided, self.targets))
+
+    def present(self, noise: GaussianNoise, parts: tuple[Factorisation, ...]) -> GaussianNoise:
+        """The only part, a factorisation of the query matrix."""
+        (only,) = parts
+        return only
 
 
 @runtime_checkable

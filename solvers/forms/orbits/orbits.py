@@ -15,6 +15,7 @@ from solvers.forms.orbits.products import Index, Layout, Span
 from solvers.forms.reduction import ObstacleError, Reduction
 from solvers.mechanism import Mechanism, OnMatrix, all_mechanisms
 from solvers.noise.factorisation import Factorisation
+from solvers.noise.noise import GaussianNoise
 from solvers.problem import Problem, memory
 from solvers.solution import Solution
 from workloads.operators import Array
@@ -104,6 +105,15 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
         """The weights of all cells and queries at a point of the dual, as by `spread`."""
 
     @abstractmethod
+    def mean_inverse(self, point: AnyPoint) -> float:
+        """Sum of the inverse squares of B's singular values, per cell, at a point of the dual.
+
+        B is the strategy of the inner solution, in the units of equal weights of all cells, and f
+        is then the sum of the squares: every singular value λ of a part stands for ν of them, each
+        of λ/ν.
+        """
+
+    @abstractmethod
     def inner(self, mechanism: str, point: AnyPoint) -> tuple[PartNoise, ...]:
         """The unscaled inner solution at a point of the dual, on each part.
 
@@ -137,16 +147,16 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
         """Noise of standard deviation ``deviation`` on every query, on each part."""
 
     @abstractmethod
-    def inverse_trace(self, noises: Sequence[PartNoise]) -> float:
-        """Trace of the pseudo-inverse of the Fisher information; one noise for each part."""
-
-    @abstractmethod
     def spans(self, noises: Sequence[PartNoise]) -> Iterator[tuple[Span, Factorisation]]:
         """Yield sets of equivalent contrasts, with the factorisation on one contrast of each."""
 
     @abstractmethod
     def with_columns_divided(self, divisor: Array) -> Self:
         """A copy with the queries' columns divided by numbers, one for each orbit of cells."""
+
+    def present(self, noise: GaussianNoise, parts: tuple[PartNoise, ...]) -> GaussianNoise:
+        """The noise as the user gets it: ``noise`` itself, or what describes it better."""
+        return noise
 
     @property
     def cells(self) -> Array:

@@ -91,9 +91,10 @@ class Attribute:
         """Indices of the classes that have contrasts: those with more than one value."""
         return [int(k) for k in np.flatnonzero(self.sizes > 1)]
 
-    def members(self, number: int) -> Index:
-        """Indices of the values in the class with the index ``number``."""
-        return np.flatnonzero(self.of == number)
+    def positions(self, number: int) -> Index:
+        """The position of every value within the class ``number``; -1 for values of others."""
+        inside = self.of == number
+        return np.where(inside, np.cumsum(inside) - 1, -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,6 +298,19 @@ class Layout:
         sizes = [prod(self.group_shape(group)) for group in self.products.groups]
         return np.cumsum([0, *sizes])
 
+    @cached_property
+    def first_queries(self) -> Index:
+        """The index of each group's first query, followed by the number of queries m."""
+        sizes = [prod(group.shape(self.products.sizes)) for group in self.products.groups]
+        return np.cumsum([0, *sizes])
+
+    def orbits_along(self, group: Group) -> list[Index]:
+        """For each of the group's axes, the index of the orbit of every row of its factor."""
+        return [
+            self.attributes[axis].of if axis in group.kept else np.arange(rows)
+            for axis, rows in zip(group.axes, self.group_shape(group), strict=True)
+        ]
+
     @property
     def orbit_of_query(self) -> Index:
         """The index of the orbit of every query, shape (m,)."""
@@ -304,11 +318,7 @@ class Layout:
         for group, start in zip(self.products.groups, self.starts, strict=False):
             shape = self.group_shape(group)
             numbers = start + np.arange(prod(shape)).reshape(shape)
-            along = [
-                self.attributes[axis].of if axis in group.kept else np.arange(rows)
-                for axis, rows in zip(group.axes, shape, strict=True)
-            ]
-            orbits.append(numbers[np.ix_(*along)].ravel())
+            orbits.append(numbers[np.ix_(*self.orbits_along(group))].ravel())
         return np.concatenate(orbits)
 
     @property
