@@ -373,7 +373,7 @@ def advise(
     problem = as_problem(workload, targets, relation)
     if not problem.workload.listed:
         raise NotApplicableError(
-            f"advice on {problem.size}: too many queries to list; solve 'optimal' itself"
+            f"advice on {problem.size}: too many queries to list; use solvers.solve('optimal', ...)"
         )
     ends = time.monotonic() + time_limit
     tried = list(_try_mechanisms(problem, delta, mechanisms, ends, progress))

@@ -148,7 +148,7 @@ def _total(workload: Workload, /, k: float, others: float = 1.0) -> Array:
     if "total" not in names:
         raise TargetsError(
             f"targets rule 'total': workload {workload.name!r} has no group 'total'; "
-            "it is for 'identity-sum'"
+            "this rule is for 'identity-sum'"
         )
     return np.array([float(k if name == "total" else others) for name in names])
 

@@ -51,14 +51,14 @@ def verified_solution(name: str, problem: Problem, answer: object) -> Solution:
     )
     if (left.shape[0], right.shape[1]) != problem.workload.shape or left.shape[1] != right.shape[0]:
         raise SolveFailedError(
-            f"{name}: factors of shapes {left.shape} and {right.shape}; expected two whose product "
-            f"has that of the workload, {problem.workload.shape}"
+            f"{name}: factors of shapes {left.shape} and {right.shape}; expected a product of the "
+            f"workload's shape, {problem.workload.shape}"
         )
     missing = residual(Explicit(problem.workload.matrix), left, dense(right.array))
     if not missing <= LARGEST_RESIDUAL:
         raise SolveFailedError(
-            f"{name}: its factors miss {missing:.1e} of the workload, in units of the noise; "
-            f"expected at most {LARGEST_RESIDUAL:.0e}: they do not answer the queries"
+            f"{name}: the product of its factors differs from the workload by {missing:.1e} of the "
+            f"noise; expected at most {LARGEST_RESIDUAL:.0e}: they do not answer the queries"
         )
     scale = scale_of(name, left.squared_row_norms(), problem.targets)
     decoder, strategy_ = Explicit(_matrix(name, left.array / scale)), Explicit(right.array * scale)

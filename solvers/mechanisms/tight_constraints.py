@@ -202,9 +202,9 @@ class TightConstraints(Mechanism):
                 for least, most in find_existence(problem.graph)
             )
             raise NotApplicableError(
-                f"tight-constraints: it does not exist on workload {problem.graph.name!r} "
+                f"tight-constraints does not exist on workload {problem.graph.name!r} "
                 f"({problem.graph.n} answers) at epsilon {self.epsilon:g}, where no z >= 0 has "
-                f"Φz = 1; it does for epsilon {ranges}"
+                f"Φz = 1; it exists for epsilon {ranges}"
             )
         least = (
             {"least_epsilon": find_existence(problem.graph)[0][0]}

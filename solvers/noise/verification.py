@@ -138,10 +138,10 @@ def _dense(
         missing = residual(workload, Explicit(left), right)
     if not missing <= LARGEST_RESIDUAL:
         raise SolveFailedError(
-            f"{mechanism}: its two factors miss {missing:.1e} of the workload, in units of the "
-            f"noise; expected at most {LARGEST_RESIDUAL:.0e}: too ill-conditioned for double "
-            "precision (bring the targets closer together; or queries or cells of W are equal "
-            "but for rounding: make them equal)"
+            f"{mechanism}: the product of its factors differs from the workload by {missing:.1e} "
+            f"of the noise; expected at most {LARGEST_RESIDUAL:.0e}: too ill-conditioned for "
+            "double precision. Bring the targets closer together or, if queries or cells of W "
+            "differ only by rounding, make them equal"
         )
     return Factorisation(Explicit(left), Explicit(right), own)
 

@@ -116,7 +116,7 @@ class TruncatedGeometric:
     def __post_init__(self) -> None:
         if not (isinstance(self.n, Integral) and 1 <= self.n <= _LARGEST_ANSWER):
             raise OptionError(
-                f"n is {self.n}; expected a largest answer, a whole number from 1 to 10^60", "n"
+                f"n, the largest answer, is {self.n}; expected a whole number from 1 to 10^60", "n"
             )
 
     def worst_answer(self, epsilon: float) -> int:

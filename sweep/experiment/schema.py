@@ -307,7 +307,7 @@ class Claim(_Strict):
                 "expected 'variable' with 'least', 'most' or both, or 'unjudged' with the reason"
             )
         if self.least is not None and self.most is not None and self.least > self.most:
-            raise ValueError(f"least is {self.least:g}, above most, {self.most:g}")
+            raise ValueError(f"least, {self.least:g}, exceeds most, {self.most:g}; exchange them")
         return self
 
 

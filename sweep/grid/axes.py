@@ -315,8 +315,8 @@ def list_coordinates(
         for name, parameter in rule.written.items():
             if several and parameter.is_axis:
                 raise (here / name).error(
-                    f"{name!r} is an axis, but the block lists several targets; write one entry "
-                    "with its own label for each value, or make these the only targets of the block"
+                    f"{name!r} is an axis, but the block lists several targets; write a "
+                    "labelled entry for each value, or leave the other targets out of the block"
                 )
     coordinates["targets"] = Coordinate(place / "targets", choices, several)
     if not several:

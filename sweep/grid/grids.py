@@ -210,8 +210,8 @@ def _drop_repeated(cells: Cells, axes: Sequence[Axis]) -> Cells:
         if cells.ids[before] != id_:
             raise cell.place.error(
                 f"another block of group {cell.group!r} has a different cell at "
-                f"{_describe_point(cells[number].coords)}; give one of them another group or its "
-                "own label"
+                f"{_describe_point(cells[number].coords)}; give one of the blocks another "
+                "group, or one of the cells a label of its own"
             )
         twin = by_id.setdefault(id_, number)
         if positions[twin] != position:

@@ -412,8 +412,8 @@ def _make_targets(cell: Cell) -> NDArray[np.float64]:
     """Return the targets of a cell's queries, computed again from the cell's parameters."""
     if workloads.families()[cell.workload.name].runs_code:
         raise SweepError(
-            "it needs the targets, which follow from a workload that a function of yours makes; "
-            "figures call no such function: choose cells of other workloads with --where"
+            "it shows targets, but a function of yours makes the workload, and figures do not call "
+            "users' functions; choose cells of other workloads with --where"
         )
     workload = workloads.make(cell.workload.name, **cell.workload.params)
     targets = workloads.targets.make(cell.targets.name, workload, **cell.targets.params)

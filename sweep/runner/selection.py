@@ -56,8 +56,8 @@ def select_cells(stored: StoredExperiment, ledger: Ledger, where: str | None) ->
         chosen.append(positions[frames.holding(condition, cells)])
     for name in sorted(condition.names - names):
         raise SweepError(
-            f"condition {where!r} uses {name!r}, of which store {str(stored.store.path)!r} does "
-            f"not have one value for each cell; {nearest(name, sorted(names))}"
+            f"condition {where!r} uses {name!r}, which has no value for each cell of store "
+            f"{str(stored.store.path)!r}; {nearest(name, sorted(names))}"
         )
     cells_chosen = np.unique(np.concatenate(chosen))
     if not len(cells_chosen) and where != STALE:

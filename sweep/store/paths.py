@@ -392,7 +392,7 @@ def store_errors(path: Location) -> Iterator[None]:
     except OSError as error:
         raise StoreError(
             f"store {str(path)!r} cannot be written: {reason(error)}; earlier results are "
-            "unharmed: correct this, and give the same command again"
+            "intact: correct this, and run the same command again"
         ) from None
 
 

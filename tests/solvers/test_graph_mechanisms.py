@@ -222,7 +222,7 @@ def bipartite(a, b):
 def test_least_epsilon_of_a_complete_bipartite_graph():
     """K(2,3): z solves 2 x 2 equations; it is non-negative iff 1 - 3 a + 2 a² >= 0: a <= 1/2."""
     assert find_existence(bipartite(2, 3))[0][0] == pytest.approx(math.log(2), abs=1e-6)
-    sentence = r"at epsilon 0\.6, where .*; it does for epsilon from 0\.69314[78] on"
+    sentence = r"at epsilon 0\.6, where .*; it exists for epsilon from 0\.69314[78] on"
     with pytest.raises(NotApplicableError, match=sentence):
         solvers.solve("tight-constraints", bipartite(2, 3), epsilon=0.6)
     found = solvers.solve(

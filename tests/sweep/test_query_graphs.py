@@ -30,7 +30,7 @@ def test_a_grid_over_epsilon_and_prior(client, tmp_path):
     assert (state.sel(epsilon=0.3) == Status.NOT_APPLICABLE).all()
     assert (data.status.where(data.mechanism != "tight-constraints", Status.OK) == Status.OK).all()
     error = data.error.sel(mechanism="tight-constraints", epsilon=0.3, prior="uniform").item()
-    assert error.endswith(f"it does for epsilon from {math.log(2) / 2:.6f} on")
+    assert error.endswith(f"it exists for epsilon from {math.log(2) / 2:.6f} on")
 
     # of answers 0..6, 0, 2 and 3 are next to 1, 4 and 5 two steps away, and 6 three
     a = math.exp(-1.0)

@@ -211,7 +211,7 @@ def test_entry_points(tmp_path, monkeypatch):
         ("random", {"d": 4, "probability": 1.2}, r"probability is 1.2; .*at most 1\)"),
         ("wmarginal", {"d": 12, "sizes": [3, 3]}, "at least two positive sizes"),
         ("kronecker", {"terms": [["prefx:3"]]}, "factor is called 'prefx'; did you mean"),
-        ("kronecker", {"terms": [["prefix"]]}, "has no size; expected such as 'prefix:4'"),
+        ("kronecker", {"terms": [["prefix"]]}, "has no size; give it one, as in 'prefix:4'"),
         ("dynamics", {"A": [[1], [1, 0]], "C": [[1]], "T": 1}, "lengths are .1, 2, 1.;"),
         ("average", {"n": 3, "weights": [1, 1, 1]}, "expected n weights that sum to 1"),
         ("wdiscrete", {"d": 2, "m": 1, "probability": 0, "otherwise": 0}, "has only zero entries"),

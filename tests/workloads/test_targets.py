@@ -93,7 +93,7 @@ def test_a_workload_too_large_to_list_gets_one_target_for_each_group():
         ("by-group", {}, "needs parameter 'values'"),
         ("by-group", {"values": {"votin": 1, "other": 1}}, "'votin'; did you mean 'voting'"),
         ("by-group", {"values": [1, 2, 3]}, "3 targets for the 2 groups"),
-        ("total", {"k": 2}, "has no group 'total'; it is for 'identity-sum'"),
+        ("total", {"k": 2}, "has no group 'total'; this rule is for 'identity-sum'"),
     ],
 )
 def test_bad_rules_are_refused(rule, params, sentence):

@@ -66,7 +66,7 @@ def _factor(spec: Spec) -> Matrix:
         )
     if not size.isdecimal() or len(size) > 20 or int(size) < 1:
         raise WorkloadError(
-            f"workload 'kronecker': factor {spec!r} has no size; expected such as '{kind}:4'"
+            f"workload 'kronecker': factor {spec!r} has no size; give it one, as in '{kind}:4'"
         )
     return factor("kronecker", kind, int(size))
 

@@ -154,7 +154,7 @@ def _make_domain(content: object, source: str) -> Domain:
 
 def _read_attribute(name: object, written: object, source: str) -> Attribute:
     if not isinstance(name, str) or not name.strip():
-        raise WorkloadError(f"{source}: attribute {name!r} has no name; {_EXPECTED}")
+        raise WorkloadError(f"{source}: an attribute is called {name!r}; {_EXPECTED}")
     named = name.strip()
     here = f"{source}, attribute {named!r}"
     if named in RESERVED:

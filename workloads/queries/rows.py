@@ -98,7 +98,7 @@ def _find_positions(attribute: Attribute, text: str) -> Indices:
         chosen = np.array([_find_position(attribute, text)])
     if not chosen.size:
         raise WorkloadError(
-            f"{text!r} holds no value of {attribute.name!r}, whose order is {attribute.described}"
+            f"{text!r} selects no value of {attribute.name!r}; its order is {attribute.described}"
         )
     return chosen
 
@@ -237,7 +237,7 @@ def _read_coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
     if folder is None and not text.startswith("["):
         raise row.error(
             "coefficients",
-            f"{text!r} is a file, whose content would not identify the results; in an experiment "
+            f"{text!r} is a file, and a change of its content would go unnoticed; in an experiment "
             "write the list itself, or use workload 'file'",
         )
     with row.located("coefficients"):

@@ -21,7 +21,7 @@ from solvers.problem import as_problem
         (np.ones((1, 4)), "cannot be derived from the strategy"),
         (solvers.solve("laplace", np.tri(4)), "of type IndependentNoise, which cannot be verified"),
         (solvers.solve("IP", np.eye(4)), "do not answer the queries"),
-        (solvers.solve("IP", np.tri(5)), "expected two whose product has that of the workload"),
+        (solvers.solve("IP", np.tri(5)), "expected a product of the workload's shape"),
     ],
 )
 def test_answers_are_verified(answer, said):
