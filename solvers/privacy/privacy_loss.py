@@ -38,9 +38,29 @@ Column = tuple[tuple[int, int], ...]
 GEOMETRIC, LAPLACE = "geometric", "laplace"
 
 _ROUNDING = 8 * np.finfo(float).eps
+"""Rounding error of a transform and its inverse, in units of the norm and the log2 of the size.
+
+This is twice the bound for a radix-2 transform (Higham 2002, Theorem 24.2), 4 eps each.
+"""
+
 _TILTS = np.geomspace(1e-4, 1e12, 161)
+"""Orders t of moments that are tried, ten per decade.
+
+The bound on ε is flat around its best t, which is about 1/ε for small ε and small if δ is near 1.
+"""
+
 _STEEPEST = 600.0
+"""Largest order times the largest loss of a query: a higher order lowers a bound by 1e-6 at most.
+
+Without this limit, the bounds of many columns take twice as long.
+"""
+
 _STEEPEST_ON_GRID = 10.0
+"""Largest decay of the logarithm that tilting adds from one loss on the grid to the next.
+
+With 1, a tilt is too small for δ = 1e-14 on few losses; without a limit, all losses but the largest
+vanish in rounding (a test fails in either case).
+"""
 
 
 def _least_epsilon(
@@ -61,11 +81,13 @@ def _least_epsilon(
             return _geometric(shift, loss)
         return _laplace(shift * refinement, step, side)
 
+    # the best order of the Chernoff bound is near the saddle point of δ
     tilt = min(_chernoff(noise, column, loss, delta)[0], _STEEPEST_ON_GRID / step)
     probabilities, log_mass, error = _convolved(column, loss, law, step, tilt)
-    # for each ε on the grid, ``revealed`` sums the tilted probabilities times exp(-tilt (loss - ε))
-    # over the losses from ε upwards; ``excused`` multiplies them by exp(ε - loss) as well; a
-    # recursion over ε computes both
+    # δ(ε) is the sum of P(loss) (1 - exp(ε - loss)) over the losses from ε upwards, where P(loss)
+    # is exp(log_mass - tilt loss) times the tilted probability. For each ε on the grid,
+    # ``revealed`` sums the tilted probabilities times exp(-tilt (loss - ε)), and ``excused`` the
+    # same times exp(ε - loss); a recursion over ε computes both in O(size)
     falls = np.exp(-tilt * step), np.exp(-(1 + tilt) * step)
     revealed, excused = (lfilter([1.0], [1.0, -fall], probabilities) for fall in falls)
     losses = top - step * np.arange(probabilities.size)
@@ -75,7 +97,7 @@ def _least_epsilon(
     reached = np.flatnonzero(log_delta >= np.log(delta))
     if not reached.size:
         return 0.0
-    at = int(reached[0]) - 1
+    at = int(reached[0]) - 1  # the last loss at which δ is below the given one
     if at < 0:
         return top if side > 0 else max(top - step, 0.0)
     allowed = np.exp(np.log(delta) - log_mass + tilt * losses[at]) - side * error
@@ -93,6 +115,7 @@ def _convolved(
     first. The probabilities sum to 1; the log mass is the logarithm of their sum before
     normalisation. The error bound is for rounding in sums of the probabilities.
     """
+    # the losses are symmetric: they range from the negative total shift to the total shift
     length = 1 + round(2 * _total(column) * loss / step)
     size = scipy.fft.next_fast_len(length, real=True)
     transform = np.ones(size // 2 + 1, dtype=np.complex128)
@@ -108,6 +131,8 @@ def _convolved(
         transform *= scipy.fft.rfft(weights / mass, size) ** count
         queries += count
     density = scipy.fft.irfft(transform, size)[:length]
+    # every factor has entries of at most 1, so the relative errors of all queries add up; the root
+    # of the size turns the norm of the error into a bound on its sum
     error = _ROUNDING * np.sqrt(size) * (queries + 2) * np.log2(size + 1)
     return density, log_mass, float(error)
 
@@ -118,14 +143,12 @@ def _chernoff(noise: str, column: Column, loss: float, delta: float) -> tuple[fl
     It uses ``δ(ε) <= E exp(t L) exp(-t ε) t^t / (1 + t)^(1 + t)``, where L is the total privacy
     loss (Canonne, Kamath and Steinke 2020).
     """
-    shifts = np.array([shift for shift, _ in column], dtype=np.float64)
-    counts = np.array([count for _, count in column])
-    allowed = _TILTS * shifts.max() * loss <= _STEEPEST
-    t = _TILTS[allowed] if allowed.any() else _TILTS[:1]
-    logs = _log_moments(noise, shifts, loss, t[:, None])
-    values = (logs @ counts - np.log(delta) - np.log1p(t)) / t - np.log1p(1 / t)
-    best = int(np.argmin(values))
-    return float(t[best]), float(max(values[best], 0.0))
+    shifts, counts = np.array(column, dtype=np.float64).T
+    t = _TILTS[: max(np.searchsorted(_TILTS, _STEEPEST / (shifts.max() * loss)), 1)]
+    logs = _log_moments(noise, shifts, loss, t[:, None]) @ counts
+    bounds = (logs - np.log(delta) - np.log1p(t)) / t - np.log1p(1 / t)
+    best = int(np.argmin(bounds))
+    return float(t[best]), float(max(bounds[best], 0.0))
 
 
 def _log_moments(noise: str, shifts: Array, loss: float, tilts: Array) -> Array:
@@ -188,11 +211,26 @@ def _total(column: Column) -> int:
     return sum(shift * count for shift, count in column)
 
 
-_LARGEST_GRID = 2**17
+_LARGEST_GRID = 2**15
+"""Number of losses from which the grid of Laplace noise is not refined further.
+
+A transform of so many takes 1 ms, and `Moves.step` needs a dozen for each column.
+"""
+
 _GOOD_BRACKET = 2e-4
-_LEAP = 0.05
+"""Relative width of a bracket at which the grid is fine enough: three digits of ε are shown."""
+
+_LEAP, _COARSE_LEAP = 0.05, 0.5
+"""First steps of the two searches, in the logarithm of the noise's ε.
+
+The Chernoff bound is a few per cent above the least ε, so the second search is short.
+"""
+
 _FARTHEST_LEAP = 200.0
-_ROOT_ERROR = 1e-9
+"""Farthest point of a search, so that its exponential does not overflow (only for ε < 1e-80)."""
+
+_ROOT_ERROR, _COARSE_ERROR = 1e-9, 1e-3
+"""Accuracy of the two searches: far below that of the bracket, and far below `_LEAP`."""
 
 
 @dataclass(frozen=True)
@@ -273,8 +311,16 @@ class Moves:
 @lru_cache(maxsize=4096)
 def _step(moves: Moves, epsilon: float, delta: float) -> float:
     """Return the ε of one step at which the upper bound reaches ``epsilon``, or slightly less."""
+    # plain composition allows this step for every δ
     safe = float(np.log(epsilon / moves.largest_sum))
-    low = _chernoff_step(moves, epsilon, delta, safe)
+
+    def chernoff_excess(log_step: float) -> float:
+        loss = moves.quantum * float(np.exp(log_step))
+        bounds = (_chernoff(moves.noise, column, loss, delta)[1] for column in moves.most)
+        return max(bounds) - epsilon
+
+    # the Chernoff bound costs little: it gives the place to start, and the refinement there
+    low = _last_allowed(chernoff_excess, safe, _COARSE_LEAP, _COARSE_ERROR)
     refinement = moves.refinement(moves.quantum * float(np.exp(low)), delta)
 
     def excess(log_step: float) -> float:
@@ -283,32 +329,26 @@ def _step(moves: Moves, epsilon: float, delta: float) -> float:
 
     if low > safe and excess(low) > 0:
         low = safe
-    high = low + _LEAP
+    return float(np.exp(max(_last_allowed(excess, low, _LEAP, _ROOT_ERROR), safe)))
+
+
+def _last_allowed(
+    excess: Callable[[float], float], start: float, leap: float, error: float
+) -> float:
+    """Return the largest number at which a rising ``excess`` is not positive, less ``error``.
+
+    The result is at least ``start``, and at most `_FARTHEST_LEAP` above it.
+    """
+    low, high = start, start + leap
     while excess(high) <= 0:
         low, high = high, high + 2 * (high - low)
-        if high > safe + _FARTHEST_LEAP:
-            return float(np.exp(low))
-    if excess(low) >= 0:
-        return float(np.exp(safe))
-    root = float(scipy.optimize.brentq(excess, low, high, xtol=_ROOT_ERROR / 4, rtol=1e-15))
-    # a step that the root's error makes too large would break the guarantee
-    return float(np.exp(max(root - _ROOT_ERROR, safe)))
-
-
-def _chernoff_step(moves: Moves, epsilon: float, delta: float, safe: float) -> float:
-    """Return the log of the largest step that the Chernoff bound allows; at least ``safe``."""
-
-    def excess(log_step: float) -> float:
-        loss = moves.quantum * float(np.exp(log_step))
-        bounds = (_chernoff(moves.noise, column, loss, delta)[1] for column in moves.most)
-        return max(bounds) - epsilon
-
-    low = high = safe
-    while excess(high) <= 0:
-        low, high = high, high + 0.5
-        if high > safe + _FARTHEST_LEAP:
+        if high > start + _FARTHEST_LEAP:
             return low
-    return float(scipy.optimize.brentq(excess, low, high, xtol=1e-3)) - 1e-3 if low < high else safe
+    if excess(low) >= 0:
+        return low
+    root = float(scipy.optimize.brentq(excess, low, high, xtol=error / 4, rtol=1e-15))
+    # a number that the root's error makes too large would not be allowed
+    return max(root - error, start)
 
 
 @lru_cache(maxsize=4096)
@@ -321,7 +361,7 @@ def _refinement(moves: Moves, loss: float, delta: float) -> int:
         return 1
     largest = max(_total(column) for column in moves.most)
     refinement = 1
-    while 2 * largest * refinement < _LARGEST_GRID // 4:
+    while 2 * largest * refinement < _LARGEST_GRID:
         found = _bracket(moves, loss, delta, refinement)
         if found.upper - found.lower <= _GOOD_BRACKET * found.upper:
             break
@@ -341,15 +381,32 @@ def _upper(moves: Moves, loss: float, delta: float, refinement: int) -> float:
     return max(_least_epsilon(moves.noise, c, loss, delta, refinement, 1) for c in moves.most)
 
 
+_MOST_COLUMNS, _MOST_TRANSFORMS = 32, 96
+"""Most maximal columns, and most distinct shifts in all of them, for an upper bound by convolution.
+
+Each distinct shift takes a transform, so a bound takes up to 0.1 s on grids of `_LARGEST_GRID`.
+"""
+
 _FEW_COLUMNS = 6
-_MOST_TRANSFORMS = 96
-_MOST_COLUMNS = 32
+"""Number of columns for the lower bound if there are too many: it only informs."""
+
 _MOST_DISTINCT = 4096
+"""Largest shift in units of a common divisor; beyond it, shifts are rounded to quanta instead."""
+
 _MOST_QUANTA, _FEWEST_QUANTA = 2**13, 2**11
+"""Number of quanta of the largest total shift if shifts are rounded; more give a closer bracket."""
+
 _MOST_WORK = 2**22
+"""Quanta times queries times columns, for which `_MOST_QUANTA` are reduced: about 1 s a bracket."""
+
 _LARGEST_LATTICE = 2**17
+"""Largest total shift in quanta: a transform of so many losses takes 8 ms."""
+
 _LARGEST_ENTRIES = 2**26
+"""Entries of shifts that are sorted at a time, in 16 s; sixteen times as many are too many."""
+
 _EXACT = 1e-12
+"""Relative error of shifts that are whole multiples of a divisor: above rounding, below data."""
 
 
 def moves(noise: str, shifts: Matrix) -> Moves | None:
