@@ -16,8 +16,7 @@ import numpy as np
 import solvers
 from benchmarks.adversary.problems import Array, Case
 from solvers import Solution
-from solvers.noise.factorisation import Factorisation
-from solvers.noise.product import ProductNoise
+from solvers.noise.factorisation import Factorisation, ProductNoise
 from workloads.operators import dense
 
 ROUNDING = 1e-8

@@ -17,8 +17,7 @@ from solvers.forms.dense import QueryMatrix
 from solvers.forms.orbits.marginal_problem import SingleOrbit
 from solvers.forms.reduction import ObstacleError, Reduction, need_defaults
 from solvers.mechanism import Mechanism, ProblemSize, Work, find
-from solvers.noise.factorisation import Factorisation
-from solvers.noise.product import ProductNoise
+from solvers.noise.factorisation import Factorisation, ProductNoise
 from solvers.problem import Problem, as_problem
 from solvers.solution import Solution
 from workloads import from_matrix

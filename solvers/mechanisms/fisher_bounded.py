@@ -14,8 +14,8 @@ import scipy
 
 from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanism import Mechanism
-from solvers.noise.cosine_squared import CosineSquared
 from solvers.noise.independent import DATA, QUERIES, IndependentNoise, Place
+from solvers.noise.information import CosineSquared
 from solvers.privacy.budget import NoBudget
 from solvers.problem import Problem
 from solvers.solution import Solution

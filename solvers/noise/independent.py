@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from solvers.noise.cosine_squared import CosineSquared
+from solvers.noise.information import CosineSquared
 from solvers.noise.noise import Noise
 from solvers.privacy.budget import BudgetCurve, LossBudget, PureBudget
 from solvers.privacy.distributions import Distribution, Geometric, Laplace

@@ -1,9 +1,9 @@
 """The interface of every kind of noise.
 
 A solution has one `Noise`: the errors of all its answers together, as random numbers. The kinds
-are: a Gaussian mechanism as a factorisation (`solvers.noise.factorisation`), noise on each part of
-a problem on orbits (`solvers.forms.orbits.orbit_noise`), a Kronecker product of factorisations
-(`solvers.noise.product`), independent noise that need not be Gaussian
+are: a Gaussian mechanism as a factorisation, and a Kronecker product of factorisations
+(`solvers.noise.factorisation`), noise on each part of a problem on orbits
+(`solvers.forms.orbits.orbit_noise`), independent noise that need not be Gaussian
 (`solvers.noise.independent`), errors measured on data (`solvers.mechanisms.dawa`), and a noise
 matrix on a query graph (`solvers.noise.noise_matrix`).
 """

@@ -7,7 +7,7 @@ from scipy import integrate, special, stats
 
 import solvers
 from solvers.noise import information
-from solvers.noise.cosine_squared import CosineSquared
+from solvers.noise.information import CosineSquared
 
 BITS = np.log(2)
 

@@ -8,10 +8,10 @@ from scipy import stats
 
 import solvers
 import workloads
-from solvers.noise.cosine_squared import CosineSquared
 from solvers.noise.draws import simulate
 from solvers.noise.factorisation import multiplied
 from solvers.noise.independent import AtEpsilon
+from solvers.noise.information import CosineSquared
 from solvers.privacy.distributions import Geometric, Laplace, TruncatedGeometric
 
 PREFIX = np.tril(np.ones((6, 6)))

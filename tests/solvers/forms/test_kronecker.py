@@ -9,8 +9,7 @@ from oracles import total_error
 import solvers
 import workloads
 from solvers import NotApplicableError
-from solvers.noise.factorisation import Factorisation
-from solvers.noise.product import ProductNoise
+from solvers.noise.factorisation import Factorisation, ProductNoise
 from workloads import Workload
 from workloads.operators import Kronecker
 

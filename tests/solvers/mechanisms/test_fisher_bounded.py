@@ -6,7 +6,7 @@ from scipy import integrate, stats
 
 import solvers
 from solvers.errors import OptionError
-from solvers.noise.cosine_squared import CosineSquared
+from solvers.noise.information import CosineSquared
 
 DENSITIES = tuple(
     CosineSquared(lower, upper, tilt)
