@@ -380,7 +380,11 @@ def advise(
     solved = {candidate.mechanism: solution for candidate, solution in tried if solution}
     bounds = (solution.known_lower_bound or 0.0 for solution in solved.values())
     bound = max(bounds, default=0.0) or float("nan")
-    candidates = tuple(_rank((candidate for candidate, _ in tried), bound))
+    ranked = sorted((one for one, _ in tried), key=lambda one: (np.isnan(one.epsilon), one.epsilon))
+    candidates = tuple(
+        replace(one, excess=float(np.maximum(one.squared_privacy_cost / bound - 1, 0.0)))
+        for one in ranked
+    )
     recommended = _recommend(candidates, solved)
     best = solved[recommended.mechanism]
     priced = _choose_priced(solved.values(), problem.workload.m)
@@ -506,19 +510,6 @@ def _try_one(
         pure_epsilon=pure,
     )
     return found, solution
-
-
-def _rank(candidates: Iterable[Candidate], bound: float) -> list[Candidate]:
-    """Compute every candidate's excess over the lower bound, and sort by ε with NaN last."""
-
-    def with_excess(candidate: Candidate) -> Candidate:
-        ratio = candidate.squared_privacy_cost / bound
-        return replace(candidate, excess=max(ratio - 1, 0.0) if np.isfinite(ratio) else np.nan)
-
-    return sorted(
-        map(with_excess, candidates),
-        key=lambda candidate: (np.isnan(candidate.epsilon), candidate.epsilon),
-    )
 
 
 def _choose_priced(solutions: Iterable[Solution], queries: int) -> Solution | None:

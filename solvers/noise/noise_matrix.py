@@ -75,24 +75,8 @@ def leakage(guessed: float, prior: Array) -> float:
     return max(math.log2(guessed / float(prior.max())), 0.0)
 
 
-@dataclass(frozen=True)
-class Bound:
-    """An upper bound on the utility of every ε-differentially private mechanism for a prior.
-
-    Attributes
-    ----------
-    utility : float
-        The bound, at most 1.
-    regular : bool
-        Whether the prior is ε-regular; the bound is then that of Theorem 1.
-    """
-
-    utility: float
-    regular: bool
-
-
-def utility_bound(phi: Array, prior: Array) -> Bound:
-    """Return an upper bound on the utility of every ε-differentially private mechanism.
+def utility_bound(phi: Array, prior: Array) -> tuple[float, bool]:
+    """Bound the utility of every ε-differentially private mechanism; say if the prior is ε-regular.
 
     If the prior is ε-regular, this is the bound of Theorem 1: ``sum(y)`` with ``y @ phi = prior``.
     Otherwise it is the least ``sum(y)`` over all ``y >= 0`` with ``y @ phi >= prior``. Every such
@@ -114,7 +98,7 @@ def utility_bound(phi: Array, prior: Array) -> Bound:
     y = weights(phi, prior, alike)
     utility = 1.0 if y is None else min(float(np.maximum(y, 0).sum()), 1.0)
     if y is not None and bool(y.min() >= 0):
-        return Bound(utility, regular=True)
+        return utility, True
     if len(alike.sizes) <= MOST_CLASSES:
         scale = float(prior.max())
         matrix, least = alike.reduced(phi), prior[alike.first] / scale
@@ -122,7 +106,7 @@ def utility_bound(phi: Array, prior: Array) -> Bound:
         if result.x is not None:
             covered = result.x * max(float((least / (matrix @ result.x)).max()), 1.0)
             utility = min(utility, float(alike.sizes @ covered) * scale)
-    return Bound(utility, regular=False)
+    return utility, False
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,13 +138,13 @@ class NoiseMatrix(Noise):
 
     @property
     def utility_bound(self) -> float:
-        """Upper bound on the utility of any ε-private mechanism for this prior; see `Bound`."""
-        return self._bound.utility
+        """Upper bound on the utility of any ε-private mechanism for this prior, at most 1."""
+        return self._bound[0]
 
     @property
     def prior_is_regular(self) -> bool:
         """Whether the prior is ε-regular (Definition 5)."""
-        return self._bound.regular
+        return self._bound[1]
 
     @cached_property
     def regular_share(self) -> float:
@@ -181,7 +165,7 @@ class NoiseMatrix(Noise):
     def leakage_bound_any_prior(self) -> float:
         """Upper bound on the leakage for every prior, in bits (Corollary 1, Theorem 2)."""
         uniform = priors.uniform(self.problem.graph)
-        return leakage(utility_bound(self._phi, uniform).utility, uniform)
+        return leakage(utility_bound(self._phi, uniform)[0], uniform)
 
     @cached_property
     def expected_squared_error(self) -> float:
@@ -189,13 +173,9 @@ class NoiseMatrix(Noise):
 
         The distance is Euclidean if the answers are numbers, otherwise it is the graph distance.
         """
-        graph = self.problem.graph
-        if graph.coordinates is None:
-            squares = graph.distances**2
-        else:
-            columns = graph.coordinates.T
-            squares = sum(((own[:, None] - own) ** 2 for own in columns), np.zeros(graph.shape))
-        return float(self.prior @ (self.matrix * squares).sum(axis=1))
+        points, distances = self.problem.graph.coordinates, self.problem.graph.distances
+        away = distances if points is None else scipy.spatial.distance.cdist(points, points)
+        return float(self.prior @ (self.matrix * np.square(away)).sum(axis=1))
 
     @cached_property
     def max_variance(self) -> float:
@@ -206,15 +186,6 @@ class NoiseMatrix(Noise):
     def variance_ratio_at_budget(self) -> float:
         """``max_variance`` divided by the target; at most 1 if the target is met."""
         return self.max_variance / self.problem.target
-
-    @property
-    def slack(self) -> Array:
-        """``1 - Φ diag(X)``, shape (n,): zero for tight-constraints mechanisms (Lemma 3).
-
-        Entry i is also the sum of ``X[i, k] - Φ[i, k] X[k, k]`` over k, in which no term is
-        negative. So the slack bounds the distance of X from a tight-constraints mechanism.
-        """
-        return 1.0 - self._phi @ self.matrix.diagonal()
 
     @cached_property
     def query_variances(self) -> Array:
@@ -296,7 +267,7 @@ class NoiseMatrix(Noise):
         return away
 
     @cached_property
-    def _bound(self) -> Bound:
+    def _bound(self) -> tuple[float, bool]:
         return utility_bound(self._phi, self.prior)
 
     @cached_property
