@@ -358,7 +358,7 @@ def scorecard(
     if card is not None and (quick or read or stores):
         raise SweepError("--card shows a finished scorecard; drop --stores, --quick and --read")
     if quick and read:
-        raise SweepError("give either --quick or --read; --read judges what the stores already have")
+        raise SweepError("give either --quick or --read; --read judges what the stores hold")
     outputs = output or []
     for path in outputs:  # a file that cannot be written is refused before anything is run
         files.check(path)
