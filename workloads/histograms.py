@@ -15,6 +15,7 @@ from workloads.operators import Array
 from workloads.parameters import check_size, nearest
 
 _STREAM = 0x815706
+"""Makes the random numbers independent of those that a workload draws with the same seed."""
 
 
 def make(name: str, d: int, seed: int = 0) -> Array:

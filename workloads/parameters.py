@@ -71,10 +71,19 @@ PriorText = NewType("PriorText", str)
 """The type of a parameter that names a prior, written as `workloads.priors.RULES` shows."""
 
 LARGEST_SIZE = limit("LARGEST_SIZE", 10_000_000)
-"""Largest number of queries, domain cells or individuals that a workload may list one by one."""
+"""Largest number of queries, domain cells or individuals that a workload may list one by one.
+
+Each vector with a number for every one of them takes 80 MB.
+"""
 
 LARGEST_FILE_BYTES = limit("LARGEST_FILE_BYTES", 2**30)
 """Largest size, in bytes, of a file that an experiment names, and of each array in the file."""
+
+LARGEST_TEXT_BYTES = 2**26
+"""Largest size, in bytes, of a text file that is read line by line, such as a table of queries.
+
+Its content as Python objects takes about 30 times as much memory: 2 GB.
+"""
 
 
 @dataclass(frozen=True)
@@ -254,7 +263,7 @@ def regular(path: str, most: int = LARGEST_FILE_BYTES) -> Path:
     return resolved
 
 
-def read_text(what: str, path: str, most: int, advice: str) -> str:
+def read_text(what: str, path: str, advice: str, most: int = LARGEST_TEXT_BYTES) -> str:
     """Read the UTF-8 text of a regular file of at most ``most`` bytes; drop a byte-order mark.
 
     Raises

@@ -18,7 +18,11 @@ from workloads.operators import Array
 from workloads.parameters import PriorText, nearest
 
 _EQUAL = 1e-10
-"""Relative difference up to which two sums are treated as equal."""
+"""Relative difference up to which two sums are treated as equal.
+
+A sum of a million terms has a rounding error of at most 1e-10; sums that differ by less are merged,
+and `weights` is then off by as little.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +78,12 @@ def classes(phi: Array, prior: Array) -> Classes:
     partition = Classes(_split(np.zeros(len(prior), dtype=np.int64), prior))
     random = np.random.default_rng(0)
     while True:
+        # split classes whose answers have different sums over some class; one random combination
+        # of the k sums tells them apart with probability 1
         sums = partition.sums(phi)
         finer = Classes(_split(partition.of, sums @ random.random(sums.shape[1])))
         if finer.of.max() == partition.of.max():
+            # stable: within each class, the sums over every class must be equal, up to rounding
             spread = np.abs(sums - sums[partition.first][partition.of]).max()
             alone = Classes(np.arange(len(prior), dtype=np.int64))
             return partition if spread <= 10 * _EQUAL * sums.max() else alone
@@ -110,6 +117,7 @@ _SINGULAR = 1e-11
 Above it, the solution has at least four correct digits in double precision.
 """
 _STREAM = 0x9210125
+"""Makes the random numbers independent of those that others draw with the same seed."""
 
 
 def constraints(graph: QueryGraph, epsilon: float) -> Array:
@@ -166,11 +174,14 @@ def solved(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
         The value of y on each class, unique or of least sum as in `weights`; None if the matrix is
         singular and there is no non-negative y.
     """
+    # 1. If Φ is regular, its LU factors give the unique solution.
     lower_upper, pivots, _ = scipy.linalg.lapack.dgetrf(matrix)
     reciprocal, _ = scipy.linalg.lapack.dgecon(lower_upper, float(np.abs(matrix).sum(axis=0).max()))
     if reciprocal > _SINGULAR:
         unique, _ = scipy.linalg.lapack.dgetrs(lower_upper, pivots, vector)
+        # the relative error of a solution is a small multiple of eps times the condition number
         return _cleaned(unique, 16 * np.finfo(float).eps / reciprocal)
+    # 2. Otherwise, a linear program finds the solution y >= 0 of least sum.
     return _by_linear_programming(matrix, vector, sizes)
 
 
@@ -179,6 +190,7 @@ def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array |
     result = scipy.optimize.linprog(sizes, A_eq=matrix, b_eq=vector / scale)
     if result.x is None or result.status != 0:
         return None
+    # The program says which entries are positive; least squares on these is exact to rounding.
     support = np.flatnonzero(result.x > _SUPPORT)
     on_support = np.zeros(len(vector))
     on_support[support] = np.linalg.lstsq(matrix[:, support], vector, rcond=None)[0]

@@ -21,7 +21,9 @@ from workloads.parameters import Bounds, FilePath, Probability, Recipe, Seed, bi
 from workloads.workload import Workload
 
 _STREAM = 0x7A26E75
+"""Makes the random numbers independent of those that a workload draws with the same seed."""
 _LARGEST_INTEGER = 2**53
+"""Above it, floats cannot represent every whole number."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from workloads.operators import (
 LARGEST_LISTED = 10_000_000
 """Largest number of queries for which a workload with groups has a target for each query.
 
-With more queries, the workload has one target for each group.
+With more queries, the workload has one target for each group. Each vector with a number for every
+listed query takes 80 MB.
 """
 
 

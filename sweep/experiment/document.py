@@ -22,12 +22,16 @@ LARGEST_TEXT = limit("LARGEST_TEXT", 100_000)
 takes seconds."""
 
 MOST_VALUES = limit("MOST_VALUES", 100_000)
-"""Largest number of values in an experiment file; the values of an alias count at every use."""
+"""Largest number of values in an experiment file; the values of an alias count at every use.
+
+Without a limit, a kilobyte of nested aliases would exhaust the memory.
+"""
 
 DEEPEST = 32
-"""Largest depth to which lists and mappings may be nested."""
+"""Largest depth to which lists and mappings may be nested: far from Python's recursion limit."""
 
 _LONGEST_LINE = 4096
+"""Width of dumped YAML, so that no text is broken into lines that a reader would not expect."""
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 """Matches NUL and surrogates: YAML escapes can produce them, but no text may contain them."""
 _CORE = "tag:yaml.org,2002:"

@@ -17,7 +17,7 @@ from typing import Any
 from sweep.errors import SweepError
 from workloads import WorkloadError, priors
 from workloads.parameters import (
-    LARGEST_FILE_BYTES,
+    LARGEST_TEXT_BYTES,
     FilePath,
     FunctionName,
     PriorText,
@@ -93,7 +93,7 @@ def read_text_file(
     path: str | Path,
     advice: str,
     error: type[SweepError] = SweepError,
-    most: int = LARGEST_FILE_BYTES,
+    most: int = LARGEST_TEXT_BYTES,
 ) -> str:
     """Return the text of a file of at most ``most`` bytes; `read_text` explains the parameters.
 
@@ -103,7 +103,7 @@ def read_text_file(
         If the file cannot be read; ``error`` is the type of the exception.
     """
     try:
-        return read_text(what, str(path), most, advice)
+        return read_text(what, str(path), advice, most)
     except WorkloadError as cause:
         raise error(str(cause)) from None
 

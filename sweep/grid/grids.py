@@ -15,7 +15,10 @@ from sweep.store.keys import number_keys
 from workloads.parameters import limit, raised_by, readable
 
 MOST_POINTS = limit("MOST_POINTS", 2_000_000)
-"""Largest number of points of a block or a group, including points that have no cell."""
+"""Largest number of points of a block or a group, including points that have no cell.
+
+It is twice the largest number of cells with which stores and plans are tested.
+"""
 
 
 def check_points(lengths: Mapping[str, int], place: Place) -> None:

@@ -78,10 +78,6 @@ def hamming(u: Size, values: Annotated[int, Bounds(ge=2, le=LARGEST_SIZE)]) -> Q
     return from_relation("hamming", relation, np.ndindex(*(values,) * u))
 
 
-LARGEST_LIST_BYTES = 2**26
-"""Largest size, in bytes, of a file that lists edges."""
-
-
 @Family.of("edge-list", source="POST 2013, Definition 3", kind="graph")
 def edge_list(path: FilePath | None = None, edges: list[list[int]] | None = None) -> QueryGraph:
     """Query graph with the edges that a text file or a list contains.
@@ -95,6 +91,6 @@ def edge_list(path: FilePath | None = None, edges: list[list[int]] | None = None
     if edges is not None:
         return from_edges(edges)
     advice = "expected a text file with two answers on each line"
-    text = read_text("workload 'edge-list':", str(path), LARGEST_LIST_BYTES, advice)
+    text = read_text("workload 'edge-list':", str(path), advice)
     lines = (line.partition("#")[0].replace(",", " ").split() for line in text.splitlines())
     return from_edges(filter(None, lines))

@@ -19,7 +19,10 @@ from workloads.workload import Workload
 _KDD = "Yuan et al., KDD 2016, section 5"
 
 SMALL_ENTRIES = 2**18
-"""Largest number of entries of a matrix that is drawn at once instead of when first needed."""
+"""Largest number of entries of a matrix that is drawn at once instead of when first needed.
+
+Drawing takes a few milliseconds, and finds a matrix without nonzero entries before a sweep runs.
+"""
 
 
 def drawn(name: str, m: int, d: int, draw: Callable[[], Array]) -> Workload:

@@ -17,6 +17,7 @@ from workloads.workload import Workload, in_blocks
 def average(n: Size, weights: list[float] | None = None) -> Workload:
     """One query: the mean of n cells, or their weighted mean (the weights must sum to 1)."""
     row = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, dtype=np.float64)
+    # weights written with nine decimals pass
     if row.shape != (n,) or not np.isclose(row.sum(), 1.0, rtol=0.0, atol=1e-9):
         raise WorkloadError(
             f"workload 'average': {row.size} weights that sum to {row.sum():g} for n = {n}; "

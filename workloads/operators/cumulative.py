@@ -70,12 +70,14 @@ class Cumulative(QueryOperator):
 
     def paired_forms(self, x: Array) -> Array:
         """Return the sums of ``W_ji W_jk x_ikl`` over i and k, shape (m, n), for x (d, d, n)."""
+        # row j of W is row j of D times T, so W x Wᵀ = D (T x Tᵀ) Dᵀ: sum once, then combine few
         prefix_sums = np.cumsum(_prefix_sums(x), axis=1)
         return np.asarray(self._products @ prefix_sums.reshape(self.shape[1] ** 2, -1))
 
     def paired_sums(self, y: Array) -> Array:
         """Return the sums of ``W_ji W_jk y_jl`` over j, shape (d, d, n), for y of shape (m, n)."""
         d = self.shape[1]
+        # the transpose of `paired_forms`: Tᵀ (Dᵀ diag(y) D) T by suffix sums along both axes
         summed = np.asarray(self._products.T @ y).reshape(d, d, -1)
         return _suffix_sums(_prefix_sums(summed[::-1])[::-1], axis=1)
 
@@ -170,6 +172,7 @@ def cumulative(matrix: Matrix) -> Cumulative | None:
     if scipy.sparse.issparse(matrix):
         return None
     m, d = matrix.shape
+    # D = W T⁻¹: differences of neighbouring columns, block by block to save memory
     height = max(1, _BLOCK_ENTRIES // d)
     blocks = [
         scipy.sparse.csr_array(-np.diff(matrix[first : first + height], append=0.0))
@@ -178,4 +181,5 @@ def cumulative(matrix: Matrix) -> Cumulative | None:
     differences = scipy.sparse.vstack(blocks, format="csr")
     fullest = int(np.diff(differences.indptr).max(initial=0))
     found = Cumulative(differences)
+    # an explicit product takes m d² operations
     return found if 0 < fullest < d and found.form_work < m * d**2 else None

@@ -180,6 +180,8 @@ class Product(QueryOperator):
         if weights is None:
             return kron(Explicit(factor).gram() for factor in self._factors)
         maps, rows = [factor.sums for factor in self.pairs], [factor.rows for factor in self.pairs]
+        # the transposed `Pairs` give the entries in the order (i₁ k₁ i₂ k₂ ...); sort them into
+        # the order of the Gram matrix, (i₁ i₂ ... k₁ k₂ ...)
         doubled = [size for size in self._sizes for _ in range(2)]
         apart = np.arange(len(doubled)).reshape(-1, 2).T.ravel()
         paired = _in_turn(maps, rows, weights).reshape(doubled)
@@ -188,6 +190,7 @@ class Product(QueryOperator):
     def quadratic_forms(self, symmetric: Array) -> Array:
         """``diag(W @ symmetric @ W.T)``, computed with the `Pairs` of one factor after another."""
         sizes = self._sizes
+        # sort the entries (i₁ i₂ ... k₁ k₂ ...) into (i₁ k₁ i₂ k₂ ...), a vector for each `Pairs`
         pairs = np.arange(2 * len(sizes)).reshape(2, -1).T.ravel()
         paired = np.ascontiguousarray(symmetric.reshape(sizes + sizes).transpose(pairs))
         squares = [size**2 for size in sizes]
@@ -238,6 +241,7 @@ def _in_turn(maps: Sequence[Callable[[Array], Array]], sizes: Sequence[int], x: 
     turned = x.reshape(x.shape[0], -1)
     columns = turned.shape[1]
     for along, size in zip(maps, sizes, strict=True):
+        # map the first remaining axis; the transpose moves it behind all others
         turned = along(turned.reshape(size, -1)).T
     return np.ascontiguousarray(turned.reshape(columns, -1).T).reshape(-1, *x.shape[1:])
 

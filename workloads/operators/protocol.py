@@ -20,6 +20,7 @@ Turned = Union[Matrix, "scipy.sparse.csc_array"]
 Indices = NDArray[np.intp]
 
 LARGEST_MATRIX_BYTES = 8 * 2**30
+"""Largest size, in bytes, of a matrix: half the memory of a common computer."""
 
 
 class QueryOperator(ABC):

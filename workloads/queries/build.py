@@ -9,7 +9,14 @@ import numpy as np
 import scipy
 
 from workloads.errors import WorkloadError
-from workloads.operators import Array, Explicit, Indices, Kronecker, QueryOperator
+from workloads.operators import (
+    Array,
+    Explicit,
+    Indices,
+    Kronecker,
+    QueryOperator,
+    refuse_above_limit,
+)
 from workloads.parameters import nearest
 from workloads.queries.domain import RESERVED, Domain, domain_of
 from workloads.queries.rows import Choices, RowQueries, read_rows
@@ -84,10 +91,13 @@ def _are_equal(first: "scipy.sparse.csr_array", second: "scipy.sparse.csr_array"
 
 
 MOST_QUERIES = 1_000_000
-"""Largest number of queries allowed once every ``*`` has been expanded."""
+"""Largest number of queries allowed once every ``*`` has been expanded.
 
-MOST_ENTRIES = 200_000_000
-"""Largest number of nonzero coefficients of a query matrix that is not made of products."""
+This many take 4 seconds to read and, with their labels, 250 MB.
+"""
+
+_FLOATS_PER_ENTRY = 4
+"""Memory that making a query matrix takes for each nonzero coefficient: 34 bytes were measured."""
 
 
 def from_queries(
@@ -163,12 +173,9 @@ def _make_workload(table: Table, domain: Domain) -> Workload:
                 raise row.row.error("label", there)
     operator: QueryOperator | None = find_products(rows, domain)
     if operator is None:
-        entries = (math.prod(sum(map(len, c.positions)) for c in row.choices) for row in rows)
-        if sum(entries) > MOST_ENTRIES:
-            raise WorkloadError(
-                f"{source}: more than {MOST_ENTRIES:,} coefficients that are not 0, the limit of "
-                "workloads.queries.build.MOST_ENTRIES: give the attributes fewer values"
-            )
+        entries = sum(math.prod(sum(map(len, c.positions)) for c in row.choices) for row in rows)
+        what = f"{source}: making a matrix of {entries:,} coefficients that are not 0"
+        refuse_above_limit(_FLOATS_PER_ENTRY * entries, what, "give the attributes fewer values")
         cells, values = zip(*(query for row in rows for query in row.queries()), strict=True)
         operator = Explicit(_make_sparse(cells, np.concatenate(values), domain.size))
     return replace(

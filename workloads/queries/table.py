@@ -15,9 +15,6 @@ import scipy
 from workloads.errors import WorkloadError
 from workloads.parameters import read_text, repeated
 
-LARGEST_TABLE_BYTES = 2**28
-"""Largest size, in bytes, of a file of queries."""
-
 _DELIMITERS = (",", ";", "\t")
 
 _AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}%?")
@@ -91,7 +88,7 @@ def read_table(path: str, *, names_files: bool) -> Table:
         a number may be meant in thousands; the message names the file and, where possible, the
         line.
     """
-    text = read_text("queries file", path, LARGEST_TABLE_BYTES, "give the path of a CSV file")
+    text = read_text("queries file", path, "give the path of a CSV file")
     delimiter = max(_DELIMITERS, key=text.partition("\n")[0].count)
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
     folder = Path(path).expanduser().parent if names_files else None
