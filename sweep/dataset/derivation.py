@@ -38,8 +38,15 @@ class Derivation:
         """For every cell, the row of the ledger that contains the cell's current record."""
         return self.ledger.rows(self.grid.cells.ids)
 
-    def _recorded(self, name: str, cells: Rows) -> Float:
-        return self.ledger.numbers(name, self.rows[cells])
+    @cached_property
+    def _cost(self) -> Float:
+        """The squared privacy cost of every cell."""
+        return self.ledger.numbers("squared_privacy_cost", self.rows)
+
+    @cached_property
+    def _total(self) -> Float:
+        """The total variance of every cell when its targets are just met."""
+        return self.ledger.numbers("total_variance", self.rows)
 
     def numbers(self) -> tuple[dict[str, Values], tuple[str, ...]]:
         """Return functions that compute a number for each cell, and the names of recorded numbers.
@@ -64,14 +71,14 @@ class Derivation:
             """Largest ratio of variance to target at a squared cost, by default the budget's."""
             if squared_cost is None:
                 squared_cost = np.square(privacy.privacy_cost(epsilon, delta))
-            ratios = self._recorded("squared_privacy_cost", cells)[:, None, None] / squared_cost
+            ratios = self._cost[cells, None, None] / squared_cost
             return self._by_curve(
                 ratios, cells, lambda curve: curve.variance_ratio_at_budget(epsilon, delta)
             )
 
         def error(cells: Rows, squared_cost: Float | None = None) -> Float:
             """Mean query variance: `ratio` times the mean variance when targets are just met."""
-            mean = self._recorded("total_variance", cells) / self._recorded("query_count", cells)
+            mean = self._total[cells] / self.ledger.numbers("query_count", self.rows[cells])
             return np.asarray(mean[:, None, None] * ratio(cells, squared_cost))
 
         def classical_error(cells: Rows) -> Float:
@@ -86,14 +93,14 @@ class Derivation:
 
         def epsilon_at_targets(cells: Rows) -> Float:
             """Least ε at which all targets are met."""
-            cost = np.sqrt(self._recorded("squared_privacy_cost", cells))
+            cost = np.sqrt(self._cost[cells])
             distinct, inverse = np.unique(cost, return_inverse=True)
             epsilons = privacy.epsilon(distinct[:, None], delta)[inverse]
             return self._by_curve(epsilons, cells, lambda curve: curve.epsilon_at_targets(delta))
 
         def delta_at_targets(cells: Rows) -> Float:
             """Least δ at which all targets are met, for Gaussian mechanisms; otherwise NaN."""
-            cost = np.sqrt(self._recorded("squared_privacy_cost", cells))
+            cost = np.sqrt(self._cost[cells])
             deltas, solved = np.full((len(cells), len(epsilon)), np.nan), np.isfinite(cost)
             deltas[solved] = privacy.delta(cost[solved, None], epsilon[:, 0])
             return deltas
@@ -129,15 +136,14 @@ class Derivation:
         Cells are compared with the reference mechanism, with the lower bound, and with CA, the
         mechanism of least total error. A comparison with a cell that is not ``ok`` is NaN.
         """
-        cost = partial(self._recorded, "squared_privacy_cost")
-        total = partial(self._recorded, "total_variance")
+        cost, total, at_cost = self._cost, self._total, self._total * self._cost
+        solved = self.ledger.statuses(self.rows) == Status.OK
 
-        def against(quantity: Values, partners: Rows, cells: Rows) -> Float:
+        def against(quantity: Float, partners: Rows, cells: Rows) -> Float:
             """Divide every cell's quantity by that of its partner; NaN if the partner is not ok."""
             partner = partners[cells]
-            finished = self.ledger.statuses(self.rows[partner]) == Status.OK
-            compared_with = np.where((partner >= 0) & finished, quantity(partner), np.nan)
-            return np.asarray(quantity(cells) / compared_with)
+            known = (partner >= 0) & solved[partner]
+            return np.asarray(quantity[cells] / np.where(known, quantity[partner], np.nan))
 
         cells = self.grid.cells
         labels = cells.by_family(lambda cell: cell.coords.get("mechanism", ""))
@@ -150,21 +156,14 @@ class Derivation:
         baseline = np.where(unlabelled < 0, self._partners(least), unlabelled)
         keys, problem = cells.problems
         bounds = np.array([self.ledger.bounds.get(key, np.nan) for key in to_texts(keys)])
-
-        def bound(cells: Rows) -> Float:
-            return np.asarray(bounds[problem[cells]])
-
-        def at_cost(cells: Rows) -> Float:
-            return total(cells) * cost(cells)
-
         return {
-            "squared_privacy_cost": cost,
-            "privacy_cost": lambda cells: np.sqrt(cost(cells)),
+            "squared_privacy_cost": lambda cells: cost[cells],
+            "privacy_cost": lambda cells: np.sqrt(cost[cells]),
             "variance_ratio": ratio,
-            "lower_bound": bound,
-            "gap": lambda cells: np.maximum(cost(cells) / bound(cells) - 1.0, 0.0),
-            "total_variance": lambda cells: total(cells) * ratio(cells),
-            "total_variance_at_unit_cost": at_cost,
+            "lower_bound": lambda cells: bounds[problem[cells]],
+            "gap": lambda cells: np.maximum(cost[cells] / bounds[problem[cells]] - 1.0, 0.0),
+            "total_variance": lambda cells: total[cells] * ratio(cells),
+            "total_variance_at_unit_cost": lambda cells: at_cost[cells],
             "total_variance_ratio": partial(against, at_cost, baseline),
         }
 

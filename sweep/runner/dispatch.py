@@ -142,9 +142,9 @@ class Dispatch:
             If the workers or the scheduler are missing for longer than the cluster's ``patience``.
         """
         in_flight, workforce = self.in_flight, self.workforce
-        planned, suspects, sent = self._planned, self.suspects, 0
+        planned, suspects, sent, count = self._planned, self.suspects, 0, len(self._planned)
         try:
-            while left := len(in_flight.flights) + len(suspects) + len(planned) - sent:
+            while left := len(in_flight.flights) + len(suspects) + count - sent:
                 tick()
                 # 1. workers that have come or gone
                 if workforce.look():
@@ -152,7 +152,7 @@ class Dispatch:
                 self._session.meter.look(workforce.threads, left)
                 # 2. send as many tasks as keep every thread busy
                 room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * sum(workforce.threads))
-                while sent < len(planned) and len(in_flight.flights) < room:
+                while sent < count and len(in_flight.flights) < room:
                     self._send(planned[sent])
                     sent += 1
                 # 3. take the outcome of one task, or wait for a lost scheduler and send all anew

@@ -109,15 +109,16 @@ class Session:
         """Write records into the journal, as a segment called ``name``."""
         listed = tuple(records)
         with store_errors(self.stored.store.path):
-            write_segment(self.stored.store.journal, name, listed)
+            write_segment(self.journal.folder, name, listed)
         self.journal.take(name, listed)
 
     def remove_forgotten_arrays(self) -> None:
         """Remove the arrays of solves that no cell uses any more."""
         store, forgotten = self.stored.store.path, self.journal.ledger.forgotten_solves
-        with store_errors(store):
-            for solve in forgotten and forgotten.intersection(arrays.list_solves(store)):
-                arrays.locate_file(store, solve).unlink(missing_ok=True)
+        if forgotten:
+            with store_errors(store):
+                for solve in forgotten.intersection(arrays.list_solves(store)):
+                    arrays.locate_file(store, solve).unlink(missing_ok=True)
 
     def begin(
         self, cells: Cells, reused: int = 0, deadly: int = 0, again: Collection[str] = ()
@@ -165,7 +166,7 @@ class Session:
         Records that are not in the journal yet are written to it: the worker may have been unable
         to write them, or may have written them to a copy of the store on its own disk.
         """
-        folder, name = self.stored.store.journal, f"{done.name}{SUFFIX}"
+        folder, name = self.journal.folder, f"{done.name}{SUFFIX}"
         cells = [record for record in done.records if isinstance(record, CellRecord)]
         # in an object store every process sees the same segments
         written = done.written and (isinstance(folder, ObjectPath) or (folder / name).exists())

@@ -126,7 +126,7 @@ def solve_difference(expected: str, workload: str, mechanism: Spec) -> str:
     """
     modules, known = tuple[str, ...](), solvers.all_mechanisms().get(mechanism.name)
     if known is not None:  # a plug-in may be missing on the worker
-        sent = not _is_importable(_find_origin(known.origin))
+        sent = known.foreign and not _is_importable(_find_origin(known.origin))
         if sent or codes_of_this_process().of_solve(workload, mechanism) == expected:
             return ""
         modules = _name_modules(known, mechanism)
@@ -179,8 +179,8 @@ def _name_modules(known: type[Mechanism], mechanism: Spec) -> tuple[str, ...]:
     """Return the modules of the functions (``MODULE:FUNCTION``) in a mechanism's options."""
     return tuple(
         str(mechanism.params[option]).partition(":")[0]
-        for option, parameter in known.params().items()
-        if known.runs_code and parameter.annotation is CodeName and option in mechanism.params
+        for option, parameter in (known.params().items() if known.runs_code else ())
+        if parameter.annotation is CodeName and option in mechanism.params
     )
 
 

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -181,7 +182,7 @@ class Store:
     path: Location
     about: About
 
-    @property
+    @cached_property
     def journal(self) -> Location:
         """The folder of the journal's segments."""
         return self.path / "journal"
@@ -206,7 +207,7 @@ class Store:
         except (OSError, ValueError) as error:
             raise unreadable(file, error) from error
 
-    @property
+    @cached_property
     def dataset(self) -> DatasetFolder:
         """The store's dataset, which may not exist yet."""
         return DatasetFolder(self.path)

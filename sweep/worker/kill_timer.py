@@ -6,12 +6,11 @@ and ends when this process ends; if it is killed, the next timer starts it anew.
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -104,21 +103,15 @@ def _end(worker: int, request: _Request) -> None:
     with suppress(Exception):
         if request.text:
             locate(request.file).write_bytes(request.text.encode())
-    # all are stopped before one is killed: none can start another that would not be found
-    family, fresh = list[int](), {worker}
     with suppress(psutil.NoSuchProcess):  # the worker has just ended
-        while fresh:
-            _signal(fresh, signal.SIGSTOP)
-            family += fresh
-            started = {child.pid for child in psutil.Process(worker).children(recursive=True)}
-            fresh = started - {*family, os.getpid()}
-    _signal(family, signal.SIGKILL)
-
-
-def _signal(processes: Iterable[int], number: signal.Signals) -> None:
-    for process in processes:
-        with suppress(OSError):  # it has ended, or belongs to another user
-            os.kill(process, number)
+        ending = psutil.Process(worker)
+        ending.suspend()  # it starts no other process
+        # a process comes before those that it has started; the worker is last, as this process
+        # ends with it
+        for process in [*ending.children(recursive=True), ending]:
+            with suppress(psutil.Error):  # it has ended, or belongs to another user
+                if process.pid != os.getpid():
+                    process.kill()
 
 
 if __name__ == "__main__":
