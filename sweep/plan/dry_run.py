@@ -111,13 +111,14 @@ def plan(
     remaining = todo.take(~np.isin(todo.ids, reused))
     solving = solves.list_solves(remaining, ledger, costs, experiment.warm_start)
     proving = solves.list_proofs(cells, ledger, costs)
-    planned = tasks.pack_tasks(solving + proving, "plan")
+    work = solving + proving
+    lengths = [float(work.seconds[block].sum()) for block in tasks.pack_tasks(work)]
     for cell in cells.used:
         costs.of(cell.solved, cell)  # also records the shape of its workload
     sizes = costs.shapes or {"none": (0, 0)}
     largest = max(sizes, key=lambda workload: math.prod(sizes[workload]))
     at_once, seconds = workers or os.cpu_count() or 1, 0.0
-    if lengths := planned.seconds:
+    if lengths:
         least = max(max(lengths), sum(lengths) / at_once)  # the longest tasks come first
         seconds = _START_SECONDS + least * measure_seconds_per_flop() / SECONDS_PER_FLOP
     return Plan(
@@ -126,7 +127,7 @@ def plan(
         statuses=count_statuses(cells.ids, ledger),
         solves=len(solving),
         bounds=len(proving),
-        tasks=len(planned),
+        tasks=len(lengths),
         largest=largest,
         largest_shape=sizes[largest],
         built=8 * math.prod(sizes[largest]) <= LARGEST_MATRIX_BYTES,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Spec
-from sweep.store.keys import KEY, Keys, number_keys
+from sweep.store.keys import KEY, Keys, Rows, number_keys
 from sweep.store.records import UNKNOWN, CellRecord, SolveCode
 
 LARGEST_BLOCK = 100
@@ -144,6 +144,10 @@ class Solves:
     def __len__(self) -> int:
         return len(self.seconds)
 
+    def task(self, name: str, numbers: Rows) -> "Task":
+        """Return the task of the solves with these numbers."""
+        return Task(name, tuple(self.make(number) for number in numbers.tolist()))
+
     def __iter__(self) -> Iterator[Solve]:
         return map(self.make, range(len(self)))
 
@@ -188,33 +192,8 @@ class Task:
         return replace(self, name=f"{stem}-again{len(earlier)}", earlier=earlier)
 
 
-@dataclass(frozen=True, eq=False)
-class Tasks:
-    """The tasks of a run, created on demand.
-
-    Each array in ``blocks`` contains the indices of the solves of one task. The name of every task
-    begins with ``prefix``.
-    """
-
-    solves: Solves
-    blocks: Sequence[NDArray[np.int32]]
-    prefix: str
-
-    @property
-    def seconds(self) -> list[float]:
-        """Expected duration of each task in seconds."""
-        return [float(self.solves.seconds[block].sum()) for block in self.blocks]
-
-    def __len__(self) -> int:
-        return len(self.blocks)
-
-    def __getitem__(self, number: int) -> Task:
-        solves = tuple(self.solves.make(index) for index in self.blocks[number].tolist())
-        return Task(f"{self.prefix}-{number:06d}", solves)
-
-
-def pack_tasks(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
-    """Pack solves into tasks; the longest tasks come first.
+def pack_tasks(solves: Solves, threads: int = 1) -> list[Rows]:
+    """Return the numbers of the solves of every task; the longest tasks come first.
 
     An expensive solve is a task of its own, and a chain is one task, in the chain's order. Cheap
     solves are sorted by workload and packed into blocks. Blocks are small enough that, given enough
@@ -240,4 +219,4 @@ def pack_tasks(solves: Solves, prefix: str, threads: int = 1) -> Tasks:
         together += seconds
     blocks = [order[first:last] for first, last in pairwise([*starts, len(order)])]
     longest = np.argsort([-solves.seconds[block].sum() for block in blocks], kind="stable")
-    return Tasks(solves, [blocks[number] for number in longest.tolist()], prefix)
+    return [blocks[number] for number in longest.tolist()]

@@ -287,7 +287,7 @@ def solve(
             ready, worker_store, _list_modules(session.stored.experiment, mechanisms)
         )
         workforce.look()
-        planned = tasks.pack_tasks(work, session.run, sum(workforce.threads))
+        blocks = tasks.pack_tasks(work, sum(workforce.threads))
         check_interrupts = stack.enter_context(signals.deferred_interrupt())
 
         def tick() -> None:
@@ -295,7 +295,7 @@ def solve(
             session.tick()
 
         try:
-            Dispatch(session, workforce, planned, worker_store).perform(tick)
+            Dispatch(session, workforce, work, blocks, worker_store).perform(tick)
             session.meter.tasks = 0
         finally:
             session.meter.report()

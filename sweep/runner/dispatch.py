@@ -7,7 +7,7 @@ happens to every task.
 import pickle
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,9 +19,10 @@ from distributed import Future, KilledWorker, Scheduler
 import solvers
 from sweep.cluster.workforce import Workforce
 from sweep.events import TaskRetried, Warned
-from sweep.plan.tasks import Task, Tasks
+from sweep.plan.tasks import Solves, Task
 from sweep.runner.session import Session
 from sweep.store.folder import WorkerStore
+from sweep.store.keys import Rows
 from sweep.store.ledger import MAX_WORKER_DEATHS
 from sweep.store.records import NO_CELL, BoundRecord, CellRecord, Status
 from sweep.worker import checks
@@ -111,16 +112,24 @@ class Dispatch:
         The session of the run, which accepts the outcome of every task.
     workforce : Workforce
         The workers, and the client of their cluster.
-    planned : Tasks
-        The tasks, most urgent first; each is created when it is sent.
+    work : Solves
+        The solves.
+    blocks : sequence of numpy.ndarray
+        The numbers of the solves of every task, most urgent first; a task is created when it is
+        sent.
     worker_store : WorkerStore
         The store as the workers see it.
     """
 
     def __init__(
-        self, session: Session, workforce: Workforce, planned: Tasks, worker_store: WorkerStore
+        self,
+        session: Session,
+        workforce: Workforce,
+        work: Solves,
+        blocks: Sequence[Rows],
+        worker_store: WorkerStore,
     ) -> None:
-        self._session, self.workforce, self._planned = session, workforce, planned
+        self._session, self.workforce, self._work, self._blocks = session, workforce, work, blocks
         self.in_flight = InFlight(workforce, worker_store)
         self.suspects = deque[Task]()
         self._seen: dict[str, float] = {}
@@ -142,9 +151,9 @@ class Dispatch:
             If the workers or the scheduler are missing for longer than the cluster's ``patience``.
         """
         in_flight, workforce = self.in_flight, self.workforce
-        planned, suspects, sent, count = self._planned, self.suspects, 0, len(self._planned)
+        blocks, suspects, sent = self._blocks, self.suspects, 0
         try:
-            while left := len(in_flight.flights) + len(suspects) + count - sent:
+            while left := len(in_flight.flights) + len(suspects) + len(blocks) - sent:
                 tick()
                 # 1. workers that have come or gone
                 if workforce.look():
@@ -152,8 +161,8 @@ class Dispatch:
                 self._session.meter.look(workforce.threads, left)
                 # 2. send as many tasks as keep every thread busy
                 room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * sum(workforce.threads))
-                while sent < count and len(in_flight.flights) < room:
-                    self._send(planned[sent])
+                while sent < len(blocks) and len(in_flight.flights) < room:
+                    self._send(self._work.task(f"{self._session.run}-{sent:06d}", blocks[sent]))
                     sent += 1
                 # 3. take the outcome of one task, or wait for a lost scheduler and send all anew
                 ended = in_flight.take_next_end()

@@ -28,7 +28,7 @@ def test_neighbours_begin_where_the_last_one_ended(client, tmp_path):
 def test_a_chain_is_one_task_in_its_order():
     cells = unite_cells(expand(prefixes(warm_start="d")))
     solving = solves.list_solves(cells, Ledger(), Costs(), "d")
-    planned = tasks.pack_tasks(solving, "r1")
+    planned = [solving.task("r1", block) for block in tasks.pack_tasks(solving)]
     chained = [task for task in planned if task.solves[0].chain]
     assert len(chained) == 1
     assert [solve.workload.params["d"] for solve in chained[0].solves] == [32, 64, 128]

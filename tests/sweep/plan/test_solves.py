@@ -19,6 +19,11 @@ def cells_of(d, mechanism, **others):
     return unite_cells(expand(experiment(prefix(d, mechanism, **others))))
 
 
+def packed(work):
+    """The tasks of some solves."""
+    return [work.task(f"r1-{n}", block) for n, block in enumerate(tasks.pack_tasks(work))]
+
+
 @pytest.fixture
 def uniform():
     return cells_of([4, 8], ["IP", "CA", "wCA-I", "wCA-II"])
@@ -45,7 +50,7 @@ def test_no_certificate_where_the_optimum_is_asked_for_unless_it_failed():
 def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_in_blocks():
     cells = cells_of(4, "IP", replicates=10000)
     work = solves.list_solves(cells, Ledger(), COSTS) + solves.list_proofs(cells, Ledger(), COSTS)
-    planned = tasks.pack_tasks(work, "r1")
+    planned = packed(work)
     assert len(work) == 10_001
     assert len(planned) <= 102
     assert max(len(task.solves) for task in planned) <= tasks.LARGEST_BLOCK
@@ -55,7 +60,7 @@ def test_ten_thousand_replicates_share_one_workload_one_certificate_and_travel_i
 
 def test_expensive_solves_travel_alone_and_first():
     cells = cells_of([4, 8, 1024], ["IP", "optimal"])
-    planned = tasks.pack_tasks(solves.list_solves(cells, Ledger(), COSTS), "r1")
+    planned = packed(solves.list_solves(cells, Ledger(), COSTS))
     assert sum(len(task.solves) for task in planned) == 6
     assert len(planned[0].solves) == 1
     assert planned[0].solves[0].mechanism.name == "optimal"
@@ -98,4 +103,4 @@ def test_what_does_not_fit_here_is_planned_alone_with_its_memory(monkeypatch):
     planned = solves.list_solves(cells_of(*asked), Ledger(), costs.Costs())
     assert [one.cost.bytes for one in planned] == [one.cost.bytes for one in everything]
     assert min(one.cost.bytes for one in planned) > 1e3
-    assert [len(task.solves) for task in tasks.pack_tasks(planned, "r")] == [1, 1, 1]
+    assert [len(task.solves) for task in packed(planned)] == [1, 1, 1]

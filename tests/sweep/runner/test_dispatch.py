@@ -61,7 +61,7 @@ def dispatched(tmp_path, monkeypatch):
         return ()
 
     session = SimpleNamespace(accept=accept, emit=[].append)
-    made = dispatch.Dispatch(session, workforce(Client(), refused), (), WorkerStore(place))
+    made = dispatch.Dispatch(session, workforce(Client(), refused), None, (), WorkerStore(place))
     made.client, made.settled, made.refused = made.workforce.client, settled, refused
     return made
 

@@ -10,7 +10,7 @@ from distributed import Nanny, Scheduler, SpecCluster, get_worker
 
 from sweep.cluster import specification, workforce
 from sweep.experiment.canonical import Spec
-from sweep.plan.tasks import Cost, Solve, Solves, Tasks
+from sweep.plan.tasks import Cost, Solve, Solves
 from sweep.runner import dispatch
 from sweep.store.folder import About, Store, WorkerStore
 from sweep.store.keys import KEY
@@ -50,7 +50,7 @@ def workers_of(client, monkeypatch, size, tick=lambda: None, large_takes=0.1):
     monkeypatch.setattr(worker, "perform", perform)
     bound = Solve("p", "p", "key", Spec("prefix", {"d": 2}), Spec("uniform"), cost=Cost(bytes=size))
     none = Solves(np.empty(0), lambda: np.empty(0, KEY), np.empty(0, KEY), [].__getitem__)
-    planned = Tasks(none + [bound] * 10, np.arange(10)[:, None], f"size-{size}")
+    bounds, alone = none + [bound] * 10, list(np.arange(10)[:, None])
     done, worker_store = [], WorkerStore(Store(DiskPath("nowhere"), About(2, "", "")))
 
     def accept(task, outcome):
@@ -58,10 +58,10 @@ def workers_of(client, monkeypatch, size, tick=lambda: None, large_takes=0.1):
         return ()
 
     meter = SimpleNamespace(look=lambda threads, left: None)
-    session = SimpleNamespace(accept=accept, emit=[].append, meter=meter)
+    session = SimpleNamespace(accept=accept, emit=[].append, meter=meter, run=f"size-{size}")
     spec = specification.ClusterSpec(address=client.scheduler.address)
     watch = workforce.Workforce(client, spec, [].append, ExitStack())
-    dispatch.Dispatch(session, watch, planned, worker_store).perform(tick)
+    dispatch.Dispatch(session, watch, bounds, alone, worker_store).perform(tick)
     return {record.error for record in done}
 
 

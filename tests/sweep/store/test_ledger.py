@@ -45,8 +45,9 @@ def held_of(count):
     numbers = {COST: 1.0, "total_variance": 1.0}
     before, _ = tracemalloc.get_traced_memory()
     ledger, cells = Ledger(), unite_cells(expand(experiment))
-    packed = tasks.pack_tasks(solves.list_solves(cells, ledger, costs.Costs()), "task")
-    for task in packed:
+    work = solves.list_solves(cells, ledger, costs.Costs())
+    for block in tasks.pack_tasks(work):
+        task = work.task("task", block)
         record = CellRecord("", "", task.solves[0].problem, Status.OK, numbers=numbers)
         ledger.add(replace(record, cell=c.id, solve=s.key) for s in task.solves for c in s.cells)
     assert (ledger.statuses(ledger.rows(cells.ids)) == Status.OK).all()
