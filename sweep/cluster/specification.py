@@ -150,8 +150,8 @@ def load(path: str | Path) -> ClusterSpec:
         read = document.read_document(text, file)
         return ClusterSpec.model_validate(read.content)
     except ValidationError as error:
-        location, problem = document.explain_error(error, _MODELS)
-        raise ClusterError(str(replace(read.place, path=location).error(problem))) from None
+        steps, problem = document.explain_error(error, _MODELS)
+        raise ClusterError(str(replace(read.location, path=steps).error(problem))) from None
     except ExperimentError as error:
         raise ClusterError(str(error)) from None
 

@@ -43,10 +43,10 @@ _PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp")
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """The location of a value in an experiment, for error messages.
 
-    ``place / "targets" / 0`` is the location of ``value["targets"][0]``.
+    ``location / "targets" / 0`` is the location of ``value["targets"][0]``.
 
     Attributes
     ----------
@@ -63,8 +63,8 @@ class Place:
     written: Mapping[KeyPath, str] = field(default_factory=dict)
     path: KeyPath = ()
 
-    def __truediv__(self, key: str | int) -> "Place":
-        return Place(self.file, self.written, (*self.path, key))
+    def __truediv__(self, key: str | int) -> "Location":
+        return Location(self.file, self.written, (*self.path, key))
 
     @property
     def is_written(self) -> bool:
@@ -95,7 +95,7 @@ class Document:
     """The content of a YAML file in plain Python types, and the locations of its values."""
 
     content: dict[str, Any]
-    place: Place
+    location: Location
 
     def text(self) -> str:
         """Return the content as YAML text."""
@@ -123,7 +123,7 @@ def read_document(text: str, file: str) -> Document:
     content, lines = parse_yaml(text, file)
     if not isinstance(content, dict):
         raise ExperimentError(f"{file}: not a mapping; expected keys, each with a value")
-    return Document(content, Place(file, lines))
+    return Document(content, Location(file, lines))
 
 
 def parse_yaml(text: str, file: str = "") -> tuple[JsonValue, dict[KeyPath, str]]:
@@ -137,7 +137,7 @@ def parse_yaml(text: str, file: str = "") -> tuple[JsonValue, dict[KeyPath, str]
     lines: dict[KeyPath, str] = {}
 
     def refuse(problem: str, node: Node, path: KeyPath) -> NoReturn:
-        raise Place(file, {(): f"line {node.start_mark.line + 1}"}, path).error(problem)
+        raise Location(file, {(): f"line {node.start_mark.line + 1}"}, path).error(problem)
 
     def value_of(node: Node, path: KeyPath, line: int | None = None) -> JsonValue:
         """Return the value of a node, and record ``line``, if it is given, as the value's line."""
@@ -186,12 +186,12 @@ def parse_yaml(text: str, file: str = "") -> tuple[JsonValue, dict[KeyPath, str]
     except ExperimentError:
         raise
     except RecursionError:
-        raise Place(file).error(_TOO_DEEP) from None
+        raise Location(file).error(_TOO_DEEP) from None
     except Exception as error:  # the parser fails in many ways on invalid YAML
         mark = getattr(error, "problem_mark", None)
         where: dict[KeyPath, str] = {(): f"line {mark.line + 1}"} if mark else {}
         problem = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise Place(file, where).error(f"not valid YAML ({problem})") from None
+        raise Location(file, where).error(f"not valid YAML ({problem})") from None
 
 
 def explain_error(

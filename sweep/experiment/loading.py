@@ -63,21 +63,21 @@ def parse_experiment(text: str, file: str, overrides: Settings = ()) -> Experime
 
 
 def _validate(document: Document, text: str) -> Experiment:
-    content, place = document.content, document.place
+    content, location = document.content, document.location
     for key in content:
         if key not in _FILE_KEYS:
-            raise (place / key).error(f"no such key; {nearest(key, _FILE_KEYS)}")
-    named = {"name": Path(place.file).stem, **content}
+            raise (location / key).error(f"no such key; {nearest(key, _FILE_KEYS)}")
+    named = {"name": Path(location.file).stem, **content}
     try:
-        return Experiment(**named, text=text, digest=digest(canonical(named)), place=place)
+        return Experiment(**named, text=text, digest=digest(canonical(named)), location=location)
     except ValidationError as error:
-        location, problem = explain_error(error, _MODELS)
-        if location == ("name",) and "name" not in content:
+        steps, problem = explain_error(error, _MODELS)
+        if steps == ("name",) and "name" not in content:
             problem += "; it is that of the file: rename it, or give 'name:' in it"
         path: KeyPath = ()
-        for part in location:  # pydantic adds steps that are not in the file
-            path = (*path, part) if (*path, part) in place.written else path
-        raise replace(place, path=path).error(problem) from None
+        for part in steps:  # pydantic adds steps that are not in the file
+            path = (*path, part) if (*path, part) in location.written else path
+        raise replace(location, path=path).error(problem) from None
 
 
 _FILE_KEYS = tuple(name for name in Experiment.model_fields if name not in DERIVED)

@@ -128,7 +128,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
     ExperimentError
         If a setting is not valid, or no block takes its key; the message suggests a key.
     """
-    content, written = deepcopy(document.content), dict(document.place.written)
+    content, written = deepcopy(document.content), dict(document.location.written)
     for key, values in parse(settings).items():
         source = f"--set {key}={','.join(map(str, values))}"
         if key in (*_SINGLE, "replicates") and len(values) != 1:
@@ -155,7 +155,7 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
             length = len(home.path)  # the setting replaces all values at and below the path
             written = {path: line for path, line in written.items() if path[:length] != home.path}
             written[home.path] = source
-    return Document(content, replace(document.place, written=written))
+    return Document(content, replace(document.location, written=written))
 
 
 def _find_homes(experiment: Experiment, key: str) -> Iterator[_Home]:

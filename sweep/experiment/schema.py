@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from sweep.experiment.canonical import Scalar, label, list_values, round_value
-from sweep.experiment.document import Place
+from sweep.experiment.document import Location
 from workloads import conditions
 from workloads.parameters import repeated
 
@@ -234,7 +234,7 @@ class ComparisonTable(_Strict):
         for index, number in np.ndenumerate(np.array(self.values, dtype=object)):
             if number is not None:
                 axes = zip(self.axes.items(), index, strict=True)
-                yield {name: labels[place] for (name, labels), place in axes}, float(number)
+                yield {name: labels[at] for (name, labels), at in axes}, float(number)
 
     @property
     def decimals(self) -> int:
@@ -311,6 +311,10 @@ class Claim(_Strict):
         return self
 
 
+Statement = Figure | ComparisonTable | Claim
+"""What an experiment draws or compares: each names coordinates, and at most one group."""
+
+
 def count_decimals(number: float) -> int:
     """Return the number of decimal places of a number, without trailing zeros."""
     return len(np.format_float_positional(number, trim="-").partition(".")[2])
@@ -356,8 +360,8 @@ class Experiment(_Strict):
         The YAML text, with ``--set`` changes applied.
     digest : str
         Hash of the parsed content, which comments and layout do not affect.
-    place : Place
-        Location of the experiment, for error messages; ``place / "blocks" / 0`` locates a block.
+    location : Location
+        Location of the experiment, for error messages; ``location / "blocks" / 0`` locates a block.
     delta, epsilon : tuple of float
         Values of δ and ε at which the variables that depend on the budget are computed.
     reference : str
@@ -394,7 +398,7 @@ class Experiment(_Strict):
     source: str = ""
     text: str
     digest: str
-    place: Place = Field(repr=False)
+    location: Location = Field(repr=False)
     delta: Annotated[OneOrMany[Delta], AfterValidator(_check_distinct), _NOT_EMPTY] = (1e-5, 1e-9)
     epsilon: Annotated[OneOrMany[Epsilon], AfterValidator(_check_distinct)] = ()
     reference: str = "optimal"
@@ -431,5 +435,5 @@ class Experiment(_Strict):
         return bool(self.published or self.closed_form or self.claims)
 
 
-DERIVED = ("text", "digest", "place")
+DERIVED = ("text", "digest", "location")
 """Fields of `Experiment` that are not keys of the file; they are computed during loading."""

@@ -19,7 +19,7 @@ from solvers.errors import SolverError
 from solvers.mechanism import Mechanism
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours, as_neighbours
 from sweep.experiment.canonical import Scalar, Spec, label, list_values, round_value
-from sweep.experiment.document import Place
+from sweep.experiment.document import Location
 from sweep.experiment.files import as_file
 from sweep.experiment.schema import Block, Entry
 from sweep.experiment.variables import RESERVED
@@ -35,18 +35,18 @@ AnyRecipe = TypeVar("AnyRecipe", bound=Recipe[object])
 
 
 @contextmanager
-def errors_at(*places: Place) -> Iterator[None]:
+def errors_at(*locations: Location) -> Iterator[None]:
     """Turn errors of workloads and solvers into experiment errors that name a location in the file.
 
-    The location is that of the parameter that the error blames, in the first of the ``places`` in
-    which it is written. If there is no such parameter, the location is the first of the places.
+    The location is that of the parameter that the error blames, in the first of the ``locations``
+    in which it is written. If there is no such parameter, it is the first of the ``locations``.
     """
     try:
         yield
     except (ParameterError, SolverError) as error:
         name = error.parameter if isinstance(error, ParameterError) else None
-        named = (place / name for place in places if name is not None)
-        blamed = next((candidate for candidate in named if candidate.is_written), places[0])
+        named = (location / name for location in locations if name is not None)
+        blamed = next((candidate for candidate in named if candidate.is_written), locations[0])
         raise blamed.error(str(error)) from error.__cause__
 
 
@@ -59,7 +59,7 @@ class Written:
 
 
 def read_parameters(
-    owner: str, known: Parameters, given: Mapping[str, object], place: Place
+    owner: str, known: Parameters, given: Mapping[str, object], location: Location
 ) -> dict[str, Written]:
     """Check the parameters in the file against their types, and make their values canonical.
 
@@ -74,7 +74,7 @@ def read_parameters(
     """
     written = {}
     for name, value in given.items():
-        here, parameter = place / name, known.get(name)
+        here, parameter = location / name, known.get(name)
         if parameter is None:
             raise here.error(f"{owner} does not take {name!r}; {nearest(name, known)}")
         values, is_axis = list_values(parameter, value)
@@ -106,15 +106,15 @@ class Named(Generic[AnyRecipe]):
 
 
 def find_recipe(
-    role: str, recipes: Mapping[str, AnyRecipe], entry: Entry, place: Place
+    role: str, recipes: Mapping[str, AnyRecipe], entry: Entry, location: Location
 ) -> Named[AnyRecipe]:
     """Return the recipe that an entry names; error messages call it ``role``."""
     if (recipe := recipes.get(entry.name)) is None:
         hint = nearest(entry.name, recipes) + workloads.family.plugged().hint
-        raise (place / "name").error(f"no {role} is called {entry.name!r}; {hint}")
+        raise (location / "name").error(f"no {role} is called {entry.name!r}; {hint}")
     owner, known = f"{role} {entry.name!r}", recipe.params
-    written = read_parameters(owner, known, entry.params, place)
-    with errors_at(place):
+    written = read_parameters(owner, known, entry.params, location)
+    with errors_at(location):
         bound = bind(owner, known, {name: given.values[0] for name, given in written.items()})
         params = {name: normalise(value, known[name].annotation) for name, value in bound.items()}
     return Named(recipe, written, params)
@@ -157,17 +157,17 @@ def is_available(entry: Entry) -> bool:
 class Candidate:
     """An entry of a block's mechanisms whose mechanism exists here, and where it is written."""
 
-    place: Place
+    location: Location
     entry: Entry
     mechanism: type[Mechanism]
 
 
-def find_candidates(block: Block, kind: Kind, place: Place) -> list[Candidate]:
+def find_candidates(block: Block, kind: Kind, location: Location) -> list[Candidate]:
     """Return the block's mechanisms that are available; refuse unknown names."""
     candidates = []
     for number, entry in enumerate(block.mechanism):
         if is_available(entry):
-            here = place / "mechanism" / number
+            here = location / "mechanism" / number
             with errors_at(here / "name"):
                 candidates.append(Candidate(here, entry, solvers.mechanism.find(entry.name, kind)))
     return candidates
@@ -181,7 +181,7 @@ def _specify(mechanism: Mechanism, kind: Kind, shown: str = "") -> Spec:
 
 
 def resolve_mechanisms(
-    candidates: Sequence[Candidate], common: Mapping[str, object], kind: Kind, options: Place
+    candidates: Sequence[Candidate], common: Mapping[str, object], kind: Kind, options: Location
 ) -> dict[str, tuple[Spec, Spec]]:
     """Return the mechanisms of a block by label, with a value for every option.
 
@@ -193,7 +193,7 @@ def resolve_mechanisms(
     """
     resolved: dict[str, tuple[Spec, Spec]] = {}
     for candidate in candidates:
-        here, entry, mechanism = candidate.place, candidate.entry, candidate.mechanism
+        here, entry, mechanism = candidate.location, candidate.entry, candidate.mechanism
         known = mechanism.params(kind)
         written = read_parameters(f"mechanism {mechanism.name!r}", known, entry.params, here)
         check_points({name: len(option.values) for name, option in written.items()}, here)
@@ -277,23 +277,24 @@ class Coordinate:
     A coordinate that is no axis has one choice.
     """
 
-    place: Place
+    location: Location
     choices: Sequence[Choice]
     is_axis: bool
 
 
 def list_coordinates(
-    block: Block, family: Named[Family], candidates: Sequence[Candidate], place: Place
+    block: Block, family: Named[Family], candidates: Sequence[Candidate], location: Location
 ) -> dict[str, Coordinate]:
     """Return the block's coordinates by name, in their order.
 
     The coordinates ``replicate`` and ``mechanism`` are missing.
     """
     coordinates: dict[str, Coordinate] = {}
+    kind = family.recipe.kind
 
     def add(part: str, written: Mapping[str, Written], choose: Callable[..., Choice]) -> None:
         for name, parameter in written.items():
-            here = place / part / name
+            here = location / part / name
             if name in RESERVED:
                 raise here.error(
                     f"{name!r} is a parameter of the {part} here and the name of something else in "
@@ -309,7 +310,7 @@ def list_coordinates(
     add("workload", family.written, lambda params: Choice(workload=params))
     several, choices = isinstance(block.targets, tuple), []
     for number, entry in enumerate(block.rules):
-        here = place / "targets" / number if several else place / "targets"
+        here = location / "targets" / number if several else location / "targets"
         rule = find_recipe("targets rule", workloads.targets.RULES, entry, here)
         choices.append(Choice({"targets": entry.shown}, targets=rule.params, rule=rule.recipe))
         for name, parameter in rule.written.items():
@@ -318,47 +319,42 @@ def list_coordinates(
                     f"{name!r} is an axis, but the block lists several targets; write a "
                     "labelled entry for each value, or leave the other targets out of the block"
                 )
-    coordinates["targets"] = Coordinate(place / "targets", choices, several)
+    coordinates["targets"] = Coordinate(location / "targets", choices, several)
     if not several:
         add("targets", rule.written, lambda params: Choice(targets=params))
     if "neighbours" in block.model_fields_set:
-        coordinates["neighbours"] = _list_relations(block, family.recipe.kind, place / "neighbours")
+        here, written = location / "neighbours", block.neighbours
+        listed = written if isinstance(written, list) else [written]
+        if not listed:
+            raise here.error("this axis has no values; expected at least one")
+        if kind == "graph":
+            raise here.error(
+                "neighbours on a query graph; its own edges say which answers are adjacent: leave "
+                "neighbours out"
+            )
+        with errors_at(here):
+            relations = list(map(as_neighbours, listed))
+        choices = [Choice({"neighbours": each.title}, neighbours=each) for each in relations]
+        coordinates["neighbours"] = Coordinate(here, choices, listed is written)
     options: Mapping[str, Written] = {}
     for mechanism in (candidate.mechanism for candidate in candidates) if block.options else ():
-        known = mechanism.params(family.recipe.kind)
-        owner = f"mechanism {mechanism.name!r}"
-        options = read_parameters(owner, known, block.options, place / "options")
+        owner, known = f"mechanism {mechanism.name!r}", mechanism.params(kind)
+        options = read_parameters(owner, known, block.options, location / "options")
     add("options", options, lambda params: Choice(options=params))
     return coordinates
 
 
-def _list_relations(block: Block, kind: Kind, place: Place) -> Coordinate:
-    """Return the block's neighbour relations; refuse them on a query graph."""
-    listed = block.neighbours if isinstance(block.neighbours, list) else [block.neighbours]
-    with errors_at(place):
-        relations = [as_neighbours(relation) for relation in listed]
-    if not relations:
-        raise place.error("this axis has no values; expected at least one")
-    if kind == "graph":
-        raise place.error(
-            "neighbours on a query graph; its own edges say which answers are adjacent: leave "
-            "neighbours out"
-        )
-    choices = [
-        Choice({"neighbours": relation.title}, neighbours=relation) for relation in relations
-    ]
-    return Coordinate(place, choices, listed is block.neighbours)
-
-
-def zip_axes(names: Sequence[str], axes: dict[str, Coordinate], place: Place) -> None:
+def zip_axes(names: Sequence[str], axes: dict[str, Coordinate], location: Location) -> None:
     """Merge the axes in ``names`` into one axis, which has the name of the first of them."""
     for name in names:
         if name not in axes:
-            raise place.error(f"{name!r} is not an axis, or zipped already; {nearest(name, axes)}")
+            raise location.error(
+                f"{name!r} is not an axis, or zipped already; {nearest(name, axes)}"
+            )
     sizes = {name: len(axes[name].choices) for name in names}
     if len(sizes) < 2 or len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
-        raise place.error(f"zip needs two or more axes of equal length; here {listed}")
+        raise location.error(f"zip needs two or more axes of equal length; here {listed}")
     for name in names[1:]:
         first, further = axes[names[0]], axes.pop(name)
         joined = map(Choice.joined, first.choices, further.choices)
@@ -375,11 +371,11 @@ def _label_axis(name: str, coordinate: Coordinate) -> Axis:
     twice = [value for value, count in Counter(axis.values).items() if count > 1]
     if twice:
         hint = "label one of them" if name == "targets" else "write each value once"
-        raise coordinate.place.error(f"axis {name!r} holds {twice[0]!r} twice; {hint}")
+        raise coordinate.location.error(f"axis {name!r} holds {twice[0]!r} twice; {hint}")
     return axis
 
 
-def expand_block(block: Block, place: Place, simulate: int) -> Grid:
+def expand_block(block: Block, location: Location, simulate: int) -> Grid:
     """Return the grid of a block; its cells have labels for all coordinates, companions included.
 
     Raises
@@ -387,18 +383,18 @@ def expand_block(block: Block, place: Place, simulate: int) -> Grid:
     ExperimentError
         If a name or a value is wrong, axes cannot be zipped, or there are too many points.
     """
-    family = find_recipe("workload", workloads.families(), block.workload, place / "workload")
+    family = find_recipe("workload", workloads.families(), block.workload, location / "workload")
     kind = family.recipe.kind
-    candidates = find_candidates(block, kind, place)
+    candidates = find_candidates(block, kind, location)
     # 1. What all points share, and the choices along each axis.
     shared, listed = Choice({"workload": block.workload.name}, workload=family.params), {}
-    for name, coordinate in list_coordinates(block, family, candidates, place).items():
+    for name, coordinate in list_coordinates(block, family, candidates, location).items():
         if coordinate.is_axis:
             listed[name] = coordinate
         else:
             shared = shared.joined(coordinate.choices[0])
     for number, names in enumerate(block.zipped):
-        zip_axes(names, listed, place / "zip" / number)
+        zip_axes(names, listed, location / "zip" / number)
     axes = [_label_axis(name, coordinate) for name, coordinate in listed.items()]
     if block.replicates > 1:
         axes.append(Axis(REPLICATE, range(block.replicates)))
@@ -411,17 +407,17 @@ def expand_block(block: Block, place: Place, simulate: int) -> Grid:
     for row in product(*(coordinate.choices for coordinate in listed.values())):
         choice = reduce(Choice.joined, row, shared)
         if (options := str(choice.options)) not in by_options:
-            common = place / "options"
+            common = location / "options"
             by_options[options] = resolve_mechanisms(candidates, choice.options, kind, common)
             lengths = {axis.name: len(axis.values) for axis in axes}
-            check_points({**lengths, "mechanism": max(1, len(by_options[options]))}, place)
+            check_points({**lengths, "mechanism": max(1, len(by_options[options]))}, location)
         assert choice.rule is not None
         for shown, (named, if_uniform) in by_options[options].items():
             coords = {**choice.labels, "mechanism": shown}
             kept = np.arange(block.replicates, dtype=np.int32)
             if condition is not None:
                 points = ({**coords, "group": block.group, REPLICATE: n} for n in kept.tolist())
-                with errors_at(place / "where"):
+                with errors_at(location / "where"):
                     kept = kept[[condition.holds(point) for point in points]]
             if len(kept):
                 replicates.append(kept)
@@ -435,7 +431,7 @@ def expand_block(block: Block, place: Place, simulate: int) -> Grid:
                         solved=if_uniform if choice.rule.uniform else named,
                         simulate=simulate,
                         neighbours=choice.neighbours or ADD_REMOVE,
-                        place=place,
+                        location=location,
                     )
                 )
     axes.append(Axis("mechanism", tuple(next(iter(by_options.values())))))

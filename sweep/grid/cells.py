@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 import workloads
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from sweep.experiment.canonical import Scalar, Spec, canonical, digest
-from sweep.experiment.document import Place
+from sweep.experiment.document import Location
 from sweep.experiment.files import identify
 from sweep.store.keys import KEY, KeyIndex, Keys
 from workloads.family import Kind
@@ -47,7 +47,7 @@ class Cell:
     neighbours : Neighbours
         Which databases are neighbours; the mechanism must make neighbours hard to distinguish. The
         cell's identity includes this relation, unless it is add-remove.
-    place : Place
+    location : Location
         Location of the cell's block in the experiment, for error messages.
     """
 
@@ -60,7 +60,7 @@ class Cell:
     replicate: int = 0
     simulate: int = 0
     neighbours: Neighbours = ADD_REMOVE
-    place: Place = field(default=Place(""), repr=False, compare=False)
+    location: Location = field(default=Location(""), repr=False, compare=False)
 
     @property
     def id(self) -> str:
@@ -206,10 +206,10 @@ class Cells:
 
     def of_id(self, id_: str) -> Cell:
         """Return the last cell with this id; raise KeyError if there is none."""
-        (place,) = self.index.positions([id_])
-        if place < 0:
+        (position,) = self.index.positions([id_])
+        if position < 0:
             raise KeyError(id_)
-        return self[int(place)]
+        return self[int(position)]
 
     @property
     def used(self) -> list[Cell]:
@@ -218,5 +218,5 @@ class Cells:
 
     def by_family(self, value: Callable[[Cell], bool | float | bytes | str]) -> NDArray[Any]:
         """Return an array with a value for every cell; ``value`` is called once for each family."""
-        used, place = np.unique(self.family, return_inverse=True)
-        return np.array([value(self.families[number]) for number in used])[place]
+        used, number_of = np.unique(self.family, return_inverse=True)
+        return np.array([value(self.families[number]) for number in used])[number_of]

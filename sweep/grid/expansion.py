@@ -3,16 +3,14 @@
 import threading
 import warnings
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from functools import reduce
-from operator import truediv
 
 import solvers
 import workloads
 from sweep.experiment.canonical import Scalar, Spec
-from sweep.experiment.document import Place
-from sweep.experiment.schema import SIZES, Claim, ComparisonTable, Entry, Experiment, Figure
+from sweep.experiment.document import Location
+from sweep.experiment.schema import SIZES, Claim, Entry, Experiment, Figure, Statement
 from sweep.grid.axes import errors_at, expand_block
 from sweep.grid.cells import REPLICATE
 from sweep.grid.grids import Grid, list_labels, merge_blocks
@@ -42,17 +40,18 @@ def expand(experiment: Experiment, *, allow_code: bool = False) -> tuple[Grid, .
         refuse_code(experiment)
     grids = lay_out(experiment)
     _check_cells(grids)
-    place = experiment.place / "reference"
+    location = experiment.location / "reference"
     labels = list(dict.fromkeys(str(label) for grid in grids for label in grid.axes[-1].values))
     unused = solvers.all_mechanisms().keys() - {
         cell.mechanism.name for grid in grids for cell in grid.cells.used
     }
-    if experiment.reference not in (*labels, *unused) and place.is_written:
+    if experiment.reference not in (*labels, *unused) and location.is_written:
         hint = nearest(experiment.reference, [*labels, *sorted(unused)])
-        raise place.error(f"no mechanism is labelled {experiment.reference!r}; {hint}")
+        raise location.error(f"no mechanism is labelled {experiment.reference!r}; {hint}")
+    groups = {grid.group: list_labels(experiment, grid) for grid in grids}
     for key in ("figures", "published", "closed_form", "claims"):
         for number, statement in enumerate(getattr(experiment, key)):
-            _check_statement(statement, experiment.place / key / number, experiment, grids)
+            _check_statement(statement, experiment.location / key / number, groups)
     return grids
 
 
@@ -65,20 +64,20 @@ def lay_out(experiment: Experiment) -> tuple[Grid, ...]:
         If a name, a type or the layout is wrong; the message names file, line and key.
     """
     seen: dict[str, str] = {}
-    groups: dict[str, tuple[Place, list[Grid]]] = {}
+    groups: dict[str, tuple[Location, list[Grid]]] = {}
     for number, block in enumerate(experiment.blocks):
-        place, group = experiment.place / "blocks" / number, block.group
+        location, group = experiment.location / "blocks" / number, block.group
         if (other := seen.setdefault(group.casefold(), group)) != group:
-            raise (place / "group").error(
+            raise (location / "group").error(
                 f"groups {other!r} and {group!r} differ only in case; rename one"
             )
-        part = expand_block(block, place, experiment.simulate)
-        groups.setdefault(group, (place, []))[1].append(part)
-    grids = tuple(merge_blocks(parts, place) for place, parts in groups.values())
+        part = expand_block(block, location, experiment.simulate)
+        groups.setdefault(group, (location, []))[1].append(part)
+    grids = tuple(merge_blocks(parts, location) for location, parts in groups.values())
     axis = experiment.warm_start
     axes = sorted({a.name for grid in grids for a in grid.axes} - {"mechanism", REPLICATE})
     if axis is not None and axis not in axes:
-        raise (experiment.place / "warm_start").error(
+        raise (experiment.location / "warm_start").error(
             f"no grid has an axis {axis!r} to warm-start along; {nearest(axis, axes)}"
         )
     return grids
@@ -92,14 +91,14 @@ def refuse_code(experiment: Experiment) -> None:
     ExperimentError
         If the experiment names a function; the message names file, line and key.
     """
-    for place, role, entry in find_code_entries(experiment):
-        raise (place / "function").error(
+    for location, role, entry in find_code_entries(experiment):
+        raise (location / "function").error(
             f"{role} {entry.name!r} calls {entry.params.get('function')}, code that may do "
             "anything; if you trust it, pass --allow-code (in Python allow_code=True)"
         )
 
 
-def find_code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, Entry]]:
+def find_code_entries(experiment: Experiment) -> Iterator[tuple[Location, str, Entry]]:
     """Yield the workloads and mechanisms that call a user's function.
 
     Each item has the entry's location, its role (``"workload"`` or ``"mechanism"``) and the entry
@@ -107,12 +106,12 @@ def find_code_entries(experiment: Experiment) -> Iterator[tuple[Place, str, Entr
     """
     families, mechanisms = workloads.families(), solvers.all_mechanisms()
     for position, block in enumerate(experiment.blocks):
-        place, name = experiment.place / "blocks" / position, block.workload.name
+        location, name = experiment.location / "blocks" / position, block.workload.name
         if name in families and families[name].runs_code:
-            yield place / "workload", "workload", block.workload
+            yield location / "workload", "workload", block.workload
         for number, entry in enumerate(block.mechanism):
             if entry.name in mechanisms and mechanisms[entry.name].runs_code:
-                yield place / "mechanism" / number, "mechanism", entry
+                yield location / "mechanism" / number, "mechanism", entry
 
 
 def _check_cells(grids: Sequence[Grid]) -> None:
@@ -126,21 +125,21 @@ def _check_cells(grids: Sequence[Grid]) -> None:
     for cell in (cell for grid in grids for cell in grid.cells.used):
         name = str(cell.mechanism.params.get("function"))
         if mechanisms[cell.mechanism.name].runs_code and name not in checked:
-            with errors_at(cell.place / "mechanism"):
+            with errors_at(cell.location / "mechanism"):
                 user_code.load(f"mechanism {cell.mechanism.name!r}", name)
             checked.add(name)
         key, problem = cell.key("workload", 0), cell.key("problem", 0)
         if problem in checked:
             continue
         if built[0] != key:
-            with errors_at(cell.place / "workload"):
+            with errors_at(cell.location / "workload"):
                 built = key, build_workload(cell.workload)
         if built[1] is None:
             continue
         if isinstance(built[1], Workload):
-            with errors_at(cell.place / "neighbours"):
+            with errors_at(cell.location / "neighbours"):
                 cell.neighbours.check(built[1].d)
-        with errors_at(cell.place / "targets"):
+        with errors_at(cell.location / "targets"):
             workloads.targets.make(cell.targets.name, built[1], **cell.targets.params)
         checked.add(problem)
 
@@ -191,28 +190,25 @@ def build_workload(spec: Spec) -> AnyWorkload | None:
 
 
 def _check_statement(
-    statement: Figure | ComparisonTable | Claim,
-    place: Place,
-    experiment: Experiment,
-    grids: Sequence[Grid],
+    statement: Statement, location: Location, groups: Mapping[str, Mapping[str, Sequence[Scalar]]]
 ) -> None:
     """Refuse a figure, table or claim that names an unknown group, coordinate or label.
 
-    If ``--set`` has changed the experiment, labels are not checked: tables and claims name the
-    paper's sizes, some of which ``--set`` may have removed.
+    ``groups`` has the labels of all coordinates of every group. If ``--set`` has changed the
+    experiment, labels are not checked: tables and claims name the paper's sizes, some of which
+    ``--set`` may have removed.
     """
-    group, groups = statement.group, {grid.group: list_labels(experiment, grid) for grid in grids}
-    settings = dict.fromkeys(where for where in place.written.values() if where.startswith("--set"))
+    group, written = statement.group, dict.fromkeys(location.written.values())
+    settings = [where for where in written if where.startswith("--set")]
     if isinstance(statement, Claim) and statement.unjudged:
         return
     if group is None and len(groups) > 1 and not isinstance(statement, Figure):
-        raise place.error(f"needs 'group', since there are several: {', '.join(groups)}")
+        raise location.error(f"needs 'group', since there are several: {', '.join(groups)}")
     if group not in (None, *groups):
         hint = nearest(str(group), sorted(groups))
-        raise (place / "group").error(f"no group is called {group!r}; {hint}")
+        raise (location / "group").error(f"no group is called {group!r}; {hint}")
     labels_of = ChainMap(*([groups[group]] if group else groups.values()))
-    for path, axis, labels in _find_named(statement):
-        here = reduce(truediv, path, place)
+    for here, axis, labels in _find_named(statement, location):
         if axis not in labels_of:
             after = " ".join([" after", *settings]) if settings else ""
             hint = nearest(axis, sorted(labels_of))
@@ -224,20 +220,22 @@ def _check_statement(
 
 
 def _find_named(
-    statement: Figure | ComparisonTable | Claim,
-) -> Iterator[tuple[tuple[str, ...], str, Collection[Scalar]]]:
-    """Yield each coordinate that a statement names, with the keys that lead to it and its labels.
+    statement: Statement, location: Location
+) -> Iterator[tuple[Location, str, Collection[Scalar]]]:
+    """Yield each coordinate that a statement names, with its location and its labels.
 
-    The items are tuples (keys, coordinate, labels); the labels are empty if the statement has none.
+    The items are tuples (location, coordinate, labels); the labels are empty if the statement has
+    none.
     """
     for names in getattr(statement, "same_as", {}).items():
-        yield ("same_as",), "mechanism", names
+        yield location / "same_as", "mechanism", names
     for key in ("axes", "at"):
         for axis, labels in getattr(statement, key, {}).items():
-            yield (key, axis), axis, labels if isinstance(labels, tuple) else (labels,)
+            listed = labels if isinstance(labels, tuple) else (labels,)
+            yield location / key / axis, axis, listed
     if (over := getattr(statement, "over", None)) is not None:
-        yield ("over",), "mechanism", (over,)
+        yield location / "over", "mechanism", (over,)
     for key in ("along", "x", "hue", "panels"):
         axis = getattr(statement, key, None)
         if axis is not None and not (key == "x" and axis in SIZES):
-            yield (key,), axis, ()
+            yield location / key, axis, ()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sweep.experiment.canonical import Scalar, label
-from sweep.experiment.document import Place
+from sweep.experiment.document import Location
 from sweep.experiment.schema import Experiment
 from sweep.grid.cells import REPLICATE, Cell, Cells
 from sweep.store.keys import number_keys
@@ -21,12 +21,12 @@ It is twice the largest number of cells with which stores and plans are tested.
 """
 
 
-def check_points(lengths: Mapping[str, int], place: Place) -> None:
+def check_points(lengths: Mapping[str, int], location: Location) -> None:
     """Refuse a product of axes that has more than `MOST_POINTS` points."""
     points = math.prod(lengths.values())
     if points > MOST_POINTS:
         axes = " x ".join(f"{readable(length)} {name}" for name, length in lengths.items())
-        raise place.error(
+        raise location.error(
             f"{axes} are {readable(points)} points; expected at most {MOST_POINTS:,}, the limit "
             f"{raised_by('MOST_POINTS')}: give fewer values"
         )
@@ -75,7 +75,7 @@ class Grid:
 
 def locate_cells(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
     """Return the index of every cell in the flattened product of the axes."""
-    place = np.zeros(len(cells), dtype=np.int64)
+    position = np.zeros(len(cells), dtype=np.int64)
     for axis in axes:
         if axis.name == REPLICATE:
             here = np.searchsorted(np.array(axis.values), cells.replicate)
@@ -83,8 +83,8 @@ def locate_cells(cells: Cells, axes: Sequence[Axis]) -> NDArray[np.int64]:
             index = {value: number for number, value in enumerate(axis.values)}
             of_family = [index[cell.coords[axis.name]] for cell in cells.families]
             here = np.array(of_family)[cells.family]
-        place = place * len(axis.values) + here
-    return place
+        position = position * len(axis.values) + here
+    return position
 
 
 def list_labels(experiment: Experiment, grid: Grid) -> dict[str, Sequence[Scalar]]:
@@ -119,7 +119,7 @@ _LAST = (REPLICATE, "mechanism")
 """The last dimensions of a grid, in this order."""
 
 
-def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
+def merge_blocks(parts: Sequence[Grid], location: Location) -> Grid:
     """Merge the grids of a group's blocks; cells retain only their labels along the merged axes.
 
     A coordinate that a block zips to a dimension is a companion of this dimension, unless another
@@ -132,7 +132,7 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
     ----------
     parts : sequence of Grid
         The grid of every block.
-    place : Place
+    location : Location
         Location of the first block.
 
     Raises
@@ -143,8 +143,8 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
     """
     group, cells = parts[0].group, Cells.concatenated([part.cells for part in parts])
     if not len(cells):
-        named = (place / "where", place / "mechanism")
-        blamed = next((candidate for candidate in named if candidate.is_written), place)
+        named = (location / "where", location / "mechanism")
+        blamed = next((candidate for candidate in named if candidate.is_written), location)
         raise blamed.error(
             f"group {group!r} has no cells: none of its mechanisms is available, or 'where' is "
             "never true"
@@ -186,7 +186,7 @@ def merge_blocks(parts: Sequence[Grid], place: Place) -> Grid:
             labels_at = dict(zip(columns[name], columns[other], strict=True))
             zipped[other] = tuple(labels_at[value] for value in values)
         axes.append(Axis(name, values, zipped))
-    check_points({axis.name: len(axis.values) for axis in axes}, place)
+    check_points({axis.name: len(axis.values) for axis in axes}, location)
     shared = {axis.name: columns.get(axis.name, [0] * len(cells.families)) for axis in axes}
     families = [
         replace(cell, coords=dict(zip(shared, row, strict=True)))
@@ -211,14 +211,14 @@ def _drop_repeated(cells: Cells, axes: Sequence[Axis]) -> Cells:
         cell = cells.families[cells.family[number]]
         before = by_position.get(position, number)
         if cells.ids[before] != id_:
-            raise cell.place.error(
+            raise cell.location.error(
                 f"another block of group {cell.group!r} has a different cell at "
                 f"{_describe_point(cells[number].coords)}; give one of the blocks another "
                 "group, or one of the cells a label of its own"
             )
         twin = by_id.setdefault(id_, number)
         if positions[twin] != position:
-            raise cell.place.error(
+            raise cell.location.error(
                 f"{_describe_point(cells[twin].coords)} and "
                 f"{_describe_point(cells[number].coords)} are the same cell; leave one of them out"
             )
@@ -234,7 +234,7 @@ def _find_default(name: str, cell: Cell) -> Scalar:
         parameter = name.removeprefix(prefix)
         if name.startswith(prefix) and parameter in spec.params:
             return label(spec.params[parameter])
-    raise cell.place.error(
+    raise cell.location.error(
         f"another block of group {cell.group!r} has a coordinate {name!r}, which this block does "
         "not have; give this block another group"
     )
