@@ -3,21 +3,18 @@
 from dataclasses import dataclass
 
 from solvers.forms.kronecker import Product, multiply
-from solvers.forms.orbits import AnyOrbits
+from solvers.forms.orbits import AnyOrbits, Unreduced
 from solvers.forms.orbits.orbit_noise import OrbitsNoise, on_every_query
 from solvers.mechanism import Mechanism, ProblemSize, Work, structured_work
-from solvers.noise.factorisation import Factorisation, InBasis, identity, multiplied
+from solvers.noise.factorisation import InBasis, identity
 from solvers.problem import Problem
 from solvers.solution import Solution
 
 
-def _express_on_queries(problem: Problem, deviation: float) -> InBasis:
-    return InBasis(problem.workload.operator, identity(problem.workload.m), deviation)
-
-
 def _express(noise: OrbitsNoise) -> InBasis:
-    assert noise.query_deviation is not None
-    return _express_on_queries(noise.orbits.problem, noise.query_deviation)
+    problem, deviation = noise.orbits.problem, noise.query_deviation
+    assert deviation is not None
+    return InBasis(problem.workload.operator, identity(problem.workload.m), deviation)
 
 
 @dataclass(frozen=True)
@@ -36,18 +33,12 @@ class GM(Mechanism):
 
     def on_matrix(self, problem: Problem) -> Solution:
         """Independent noise of equal variance on every query."""
-        deviation = float(problem.targets.min()) ** 0.5
-        noise = Factorisation(
-            multiplied(identity(problem.workload.m), deviation),
-            multiplied(problem.workload.operator, 1 / deviation),
-            _express_on_queries(problem, deviation),
-        )
-        return Solution(self.name, problem, noise)
+        return self.on_orbits(Unreduced.of(problem))
 
     def on_orbits(self, orbits: AnyOrbits) -> Solution:
         """Independent noise of equal variance on every query of every orbit."""
-        deviation = float(orbits.targets.min()) ** 0.5
-        return Solution(self.name, orbits.problem, on_every_query(orbits, deviation, _express))
+        noise = on_every_query(orbits, float(orbits.targets.min()) ** 0.5, _express)
+        return Solution(self.name, orbits.problem, orbits.present(noise, noise.parts))
 
     def on_factors(self, product: Product) -> Solution:
         """The product of the factors' solutions."""

@@ -2,23 +2,18 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from solvers.forms.kronecker import Product, multiply
-from solvers.forms.orbits import AnyOrbits
+from solvers.forms.orbits import AnyOrbits, Unreduced
 from solvers.forms.orbits.orbit_noise import OrbitsNoise, on_every_cell
 from solvers.mechanism import Mechanism, ProblemSize, Work, structured_work
-from solvers.noise.factorisation import Factorisation, InBasis, identity, multiplied
+from solvers.noise.factorisation import InBasis, identity
 from solvers.problem import Problem
 from solvers.solution import Solution
 
 
-def _express_on_cells(problem: Problem, deviation: float) -> InBasis:
-    return InBasis(identity(problem.workload.d), problem.workload.operator, deviation)
-
-
 def _express(noise: OrbitsNoise) -> InBasis:
-    return _express_on_cells(noise.orbits.problem, noise.squared_privacy_cost**-0.5)
+    workload, deviation = noise.orbits.problem.workload, noise.squared_privacy_cost**-0.5
+    return InBasis(identity(workload.d), workload.operator, deviation)
 
 
 @dataclass(frozen=True)
@@ -36,19 +31,12 @@ class IP(Mechanism):
 
     def on_matrix(self, problem: Problem) -> Solution:
         """Independent noise of equal variance on every cell."""
-        workload = problem.workload.operator
-        ratios = workload.squared_row_norms() / problem.targets
-        deviation = float(np.max(ratios)) ** -0.5
-        noise = Factorisation(
-            multiplied(workload, deviation),
-            multiplied(identity(problem.workload.d), 1 / deviation),
-            _express_on_cells(problem, deviation),
-        )
-        return Solution(self.name, problem, noise)
+        return self.on_orbits(Unreduced.of(problem))
 
     def on_orbits(self, orbits: AnyOrbits) -> Solution:
         """Independent noise of equal variance on every cell of every orbit."""
-        return Solution(self.name, orbits.problem, on_every_cell(self.name, orbits, _express))
+        noise = on_every_cell(self.name, orbits, _express)
+        return Solution(self.name, orbits.problem, orbits.present(noise, noise.parts))
 
     def on_factors(self, product: Product) -> Solution:
         """The product of the factors' solutions."""

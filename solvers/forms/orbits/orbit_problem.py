@@ -39,7 +39,7 @@ from solvers.forms.orbits.products import (
 )
 from solvers.forms.reduction import ObstacleError
 from solvers.mechanism import Mechanism, Work
-from solvers.noise.factorisation import Factorisation, InBasis, identity
+from solvers.noise.factorisation import Factorisation, InBasis, identity, multiplied
 from solvers.noise.noise import GaussianNoise
 from solvers.noise.verification import noise_from_root
 from solvers.problem import Problem, memory
@@ -442,6 +442,17 @@ class Unreduced(ProductOrbits):
         """A copy whose queries' columns are divided by numbers, one for each cell."""
         divided = from_matrix(self.problem.workload.matrix / divisor[None, :])
         return self.of(Problem(divided, self.targets))
+
+    def on_cells(self, mechanism: str) -> tuple[Factorisation]:
+        """Noise of unit variance on every cell; L has the structure of the queries."""
+        cells, queries = identity(self.problem.workload.d), self.problem.workload.operator
+        return (Factorisation(queries, cells, InBasis(cells, queries, 1.0)),)
+
+    def on_queries(self, deviation: float) -> tuple[Factorisation]:
+        """Noise of this standard deviation on every query; B has the structure of the queries."""
+        queries, own = self.problem.workload.operator, identity(self.problem.workload.m)
+        left, right = multiplied(own, deviation), multiplied(queries, 1 / deviation)
+        return (Factorisation(left, right, InBasis(queries, own, deviation)),)
 
     def present(self, noise: GaussianNoise, parts: tuple[Factorisation, ...]) -> GaussianNoise:
         """The only part, a factorisation of the query matrix."""
