@@ -42,7 +42,7 @@ from solvers.noise import verification
 from solvers.noise.factorisation import Factorisation
 from solvers.privacy.budget import NoBudget
 from solvers.problem import Problem
-from solvers.problem.factors import Factors, factorise
+from solvers.problem.factors import Factors
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours, Pairs
 from solvers.solution import Solution
 from workloads import from_matrix
@@ -158,7 +158,7 @@ class Differences(Reduction):
         return self.problem.neighbours.all_pairs(self.problem.workload.d)
 
     def noise(self, mechanism: str, root: Array) -> Factorisation:
-        """Return noise on the basis of `factors`, scaled to just meet the targets.
+        """Return noise on the basis of `private_part`, scaled to just meet the targets.
 
         Up to scale, the covariance of the noise is ``root @ root.T``. The product L B is W without
         its public part.
@@ -168,13 +168,9 @@ class Differences(Reduction):
         SolveFailedError
             If L B is inaccurate.
         """
-        factors = self.factors
-        basis = factors.basis
-        assert basis is not None
-        targets = self.centred.targets
+        basis, targets = self.private_part.basis, self.centred.targets
         queries = np.zeros((len(targets), len(basis)))
-        private = self.private
-        queries[private] = np.sqrt(targets[private])[:, None] * factors.representation
+        queries[self.private] = self.private_part.representation
         own = Explicit(queries)
         inner = verification.noise_from_root(mechanism, self.centred, basis, own, root)
         return replace(inner.met(mechanism, targets), neighbours=self.problem.neighbours)
@@ -197,10 +193,10 @@ class Differences(Reduction):
         return Weights(of_pairs, of_queries)
 
     @cached_property
-    def factors(self) -> Factors:
-        """A factorisation of the centred W, without public queries and scaled by the targets."""
-        matrix, targets, private = self.centred.workload.dense, self.centred.targets, self.private
-        return factorise(matrix[private] / np.sqrt(targets[private])[:, None])
+    def private_part(self) -> Problem:
+        """The centred problem without the public queries."""
+        matrix, private = self.centred.workload.dense, self.private
+        return Problem(from_matrix(matrix[private]), self.centred.targets[private])
 
     def check(self, mechanism: Mechanism) -> None:
         """There is no obstacle: what cannot be solved this way cannot be solved at all."""
@@ -299,10 +295,9 @@ def optimum_over_pairs(
     has bounds on ``(hybrid / 2)**2``. ``bounds`` has one number for each pair, by which the pair's
     cost is divided; it requires ``transformed.at_once``.
     """
-    factors, neighbours = transformed.factors, transformed.problem.neighbours
-    basis, at_once = factors.basis, transformed.at_once
-    assert basis is not None
-    omega = total_error_weight * transformed.centred.targets[transformed.private]
+    part, neighbours = transformed.private_part, transformed.problem.neighbours
+    basis, at_once = part.basis, transformed.at_once
+    omega = total_error_weight * part.targets
     tol, deadline = stopping.tol, stopping.deadline
     alike = transformed.first_alike
     first = pairs = transformed.pairs if at_once else _first_pairs(neighbours, basis, alike)
@@ -318,7 +313,7 @@ def optimum_over_pairs(
         if bounds is not None:
             columns = columns / np.sqrt(bounds)
         within = replace(stopping, tol=inner_tol)
-        result, root, scale = _solve_on_pairs(factors, columns, omega, within, start)
+        result, root, scale = _solve_on_pairs(part.factors, columns, omega, within, start)
         rounds, iterations = rounds + 1, iterations + result.iterations
         if result.lower > lower:
             lower, proof, proven = result.lower, result.proof, pairs
@@ -364,27 +359,23 @@ def _first_pairs(neighbours: Neighbours, basis: Array, alike: NDArray[np.intp]) 
         np.column_stack([np.arange(b.start, b.stop - 1), np.arange(b.start + 1, b.stop)])
         for b in neighbours.blocks(d)
     ]
-    gram = basis @ basis.T
-    whitened = scipy.linalg.solve_triangular(
-        scipy.linalg.cholesky(gram, lower=True), basis, lower=True
-    )
-    _, partner = neighbours.partners(whitened)
+    # the whitened basis, up to a rotation
+    _, partner = neighbours.partners(np.linalg.qr(basis.T)[0].T)
     pairs = np.concatenate([*chains, np.column_stack([np.arange(d), partner])])
     return _join(np.empty((0, 2), dtype=np.intp), alike[pairs])
 
 
 def _join(pairs: Pairs, more: Pairs) -> Pairs:
     """Append to ``pairs`` the pairs in ``more`` that it does not contain."""
-    ordered = np.sort(more, axis=1)
-    ordered = ordered[ordered[:, 0] < ordered[:, 1]]
-    present = set(map(tuple, pairs.tolist()))
-    fresh = [pair for pair in dict.fromkeys(map(tuple, ordered.tolist())) if pair not in present]
-    return np.concatenate([pairs, np.array(fresh, dtype=np.intp).reshape(-1, 2)])
+    both = np.concatenate([pairs, np.sort(more, axis=1)])
+    both = both[both[:, 0] < both[:, 1]]  # a cell and itself are no pair
+    _, first = np.unique(both, axis=0, return_index=True)
+    return both[np.sort(first)]
 
 
 def _next_working_set(
     pairs: Pairs, joined: Pairs, first: Pairs, result: Optimum[BlocksPoint]
-) -> tuple[Pairs, Weights | None]:
+) -> tuple[Pairs, Weights]:
     """The next working set, and the weights from which its solve starts.
 
     The set consists of all pairs of the ``first`` working set, the other current pairs whose
