@@ -68,13 +68,13 @@ def verified_solution(name: str, problem: Problem, answer: object) -> Solution:
     )
 
 
-def _fitting(name: str, problem: Problem, strategy: Any) -> Matrix:
-    if strategy.ndim != 2 or strategy.shape[1] != problem.workload.d:
+def _fitting(name: str, problem: Problem, strategy: object) -> Matrix:
+    matrix = _matrix(name, strategy)
+    if matrix.ndim != 2 or matrix.shape[1] != problem.workload.d:
         raise SolveFailedError(
-            f"{name}: a strategy of shape {strategy.shape}; expected one column for each of the "
+            f"{name}: a strategy of shape {matrix.shape}; expected one column for each of the "
             f"{problem.workload.d} cells"
         )
-    matrix = _matrix(name, strategy)
     values = matrix.data if isinstance(matrix, scipy.sparse.csr_array) else matrix
     if not np.all(np.isfinite(values)) or not np.any(values):
         raise SolveFailedError(f"{name}: its strategy has entries that are not finite, or is 0")

@@ -52,9 +52,9 @@ from workloads.operators.blas import product
 ALL_AT_ONCE = 9000
 """Largest number of pairs for which no working set is chosen: those of 134 cells.
 
-With the 19 900 pairs of 200 cells, to a gap of 1e-4, prefixes take 8.5 s of CPU at once and 21 s on
-working sets, ranges 12.6 and 13.8 s, ranges with different targets 18.9 and 11 s; and memory grows
-with the number of pairs times the rank.
+With the 19 900 pairs of 200 cells, to a gap of 1e-4, prefixes take 6 s of CPU at once and 13 s on
+working sets, but ranges 8.6 and 7.1 s, and ranges with different targets 17 and 8.6 s. Memory
+grows with the number of pairs times the rank: at once they take 40 to 180 MB more.
 """
 _LEAST_CORRECTED = 1e-7
 """Smallest singular value that is used to correct L, relative to the norm of B.
