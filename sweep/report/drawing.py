@@ -12,7 +12,7 @@ from importlib import import_module
 from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
     from matplotlib.transforms import Bbox
+    from matplotlib.typing import LineStyleType
 
 Numbers = Sequence[float] | NDArray[np.float64]
 
@@ -43,7 +43,7 @@ Each further colour is the one farthest from all before it, for readers with nor
 those without green cones (Oklab distances); 32 are as many as stay 0.11 apart."""
 _MARKERS = "os^DvP*<>"
 """Nine, so that styles with one colour, which are 32 apart, have different markers."""
-_DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = (
+_DASHES: Sequence["LineStyleType"] = (
     "-",
     (0, (5, 2)),
     (0, (1, 1.4)),
@@ -132,7 +132,7 @@ class Panel:
     Attributes
     ----------
     options : Mapping[str, object]
-        Options of matplotlib's `Axes.set`.
+        Options of matplotlib's `Axes.set`: labels and scales of the axes.
     ticks : sequence of str
         The labels of the positions 0, 1, ... along the horizontal axis or, for a heat map, along
         the vertical axis; if empty, the axis has numbers.
@@ -142,7 +142,7 @@ class Panel:
 
     title: str
     lines: list[Line]
-    options: Mapping[str, Any]
+    options: Mapping[str, str]
     ticks: Sequence[str] = ()
     image: NDArray[np.float64] | None = None
 
@@ -183,16 +183,15 @@ class Picture:
         ``form`` is the file's format: ``png``, ``svg`` or ``pdf``.
         """
         text = "; ".join(f"{name}: {text}" for name, text in self.facts.items() if text)
-        metadata: dict[str, dict[str, Any]] = {
+        metadata: dict[str, dict[str, str | None]] = {
             "png": {"Description": text, "Software": "fitness-sweep"},
             "pdf": {"Subject": text, "CreationDate": None},
             "svg": {"Description": text, "Date": None},
         }
         stream = io.BytesIO()
         with _use_look():
-            self.figure.savefig(
-                stream, format=form, dpi=200, metadata={"Title": self.title, **metadata[form]}
-            )
+            told = {"Title": self.title, **metadata[form]}
+            self.figure.savefig(stream, format=form, dpi=200, metadata=told)
         return stream.getvalue()
 
     def address(self) -> str:
@@ -276,7 +275,10 @@ def draw(
     """
     variants = {line.variant for panel in panels for line in panel.lines}
     if len(variants) > len(_DASHES):  # line styles do not tell them apart, so colours have to
-        panels = [replace(panel, lines=list(map(_as_series, panel.lines))) for panel in panels]
+        panels = [
+            replace(panel, lines=[replace(n, series=n.label, variant="") for n in panel.lines])
+            for panel in panels
+        ]
     lines = [line for panel in panels for line in panel.lines]
     labels = {line.label for line in lines if line.variant != PRINTED}
     for what, number in {"panels": len(panels), "lines": len(labels)}.items():
@@ -294,17 +296,14 @@ def draw(
         width, height = (6.4, 3.6) if columns == 1 else (3.6 * columns, 3.0)
         figure = Figure(figsize=size or (width, 0.5 + height * rows), layout="constrained")
         places = list(figure.subplots(rows, columns, squeeze=False, sharey=share_y).flat)
-        styles = _Styles(
-            choose_styles([*series, *(line.series for line in lines)]),
-            list(dict.fromkeys(line.variant for line in lines if line.variant != PRINTED)),
-        )
+        looks, entries = _choose_looks(lines, series)
         for axes, panel in zip(places, panels, strict=False):
-            _draw(axes, panel, styles)
+            _draw(axes, panel, looks)
             _set_ticks(axes, digits)
         for axes in places[len(panels) :]:
             axes.set_axis_off()
         figure.suptitle(_wrap(title, figure.get_figwidth()), fontsize=10, x=0.01, ha="left")
-        _place_legend(figure, styles.legend(lines), " ".join(notes), size)
+        _place_legend(figure, entries, " ".join(notes), size)
         for axis in ("xaxis", "yaxis"):  # turned names leave less room for the vertical axis
             figure.draw_without_rendering()  # gives the labels of ticks their places
             for axes, panel in zip(places, panels, strict=False):
@@ -313,46 +312,44 @@ def draw(
         return Picture(name, title, facts, figure)
 
 
-def _as_series(line: Line) -> Line:
-    return replace(line, series=line.label, variant="")
-
-
 @dataclass(frozen=True)
-class _Styles:
-    """The styles of a picture's lines: the index of each series's style, and the variants."""
+class _Look:
+    """Matplotlib's properties of a line."""
 
-    numbers: Mapping[str, int]
-    variants: Sequence[str]
+    color: str
+    marker: str
+    markerfacecolor: str
+    linestyle: "LineStyleType"
 
-    def of_series(self, series: str) -> dict[str, Any]:
-        """Return matplotlib's options for the colour and the marker of a series."""
-        number = self.numbers[series]
-        colour = COLOURS[number % len(COLOURS)]
-        return {
-            "color": colour,
-            "marker": _MARKERS[number % len(_MARKERS)],
-            "markerfacecolor": "none" if number % 2 else colour,
-        }
 
-    def of_variant(self, variant: str) -> dict[str, Any]:
-        """Return matplotlib's options for the line style of a variant; points have no line."""
-        if variant == PRINTED:
-            return {"linestyle": "none", "marker": _PRINTED_MARKER}
-        return {"linestyle": _DASHES[self.variants.index(variant) % len(_DASHES)]}
+def _choose_looks(
+    lines: Sequence[Line], series: Iterable[str]
+) -> tuple[dict[Line, _Look], dict[str, _Look]]:
+    """Return the look of every line, and a legend: the series, then the variants.
 
-    def legend(self, lines: Iterable[Line]) -> "dict[str, Line2D]":
-        """Return the entries of a legend: the series, then the variants; none if all is evident."""
-        from matplotlib.lines import Line2D
-
-        entries = dict[str, Line2D]()
-        for line in lines:
-            look = {**self.of_series(line.series), "linestyle": "none" if line.dots else "-"}
-            entries.setdefault(line.series, Line2D([], [], **look))
-        variants = self.variants if len(self.variants) > 1 else []
-        printed = [PRINTED] * any(line.variant == PRINTED for line in lines)
-        for variant in filter(None, (*variants, *printed)):
-            entries[variant] = Line2D([], [], color="0.2", **self.of_variant(variant))
-        return entries if len(entries) > 1 else {}
+    The legend is empty if it would have a single entry.
+    """
+    styles = choose_styles([*series, *(line.series for line in lines)])
+    variants = list(dict.fromkeys(line.variant for line in lines if line.variant != PRINTED))
+    dashes = dict(zip(variants, _DASHES, strict=False))
+    looks, legend = dict[Line, _Look](), dict[str, _Look]()
+    for line in lines:
+        colour = COLOURS[styles[line.series] % len(COLOURS)]
+        marker = _MARKERS[styles[line.series] % len(_MARKERS)]
+        face = "none" if styles[line.series] % 2 else colour
+        look = _Look(colour, marker, face, "none" if line.dots else "-")
+        legend.setdefault(line.series, look)
+        if line.variant == PRINTED:
+            look = replace(look, marker=_PRINTED_MARKER)
+        elif not line.dots:
+            shown = "" if len(line.x) > _MANY_POINTS else marker
+            look = replace(look, marker=shown, linestyle=dashes[line.variant])
+        looks[line] = look
+    if len(variants) > 1:
+        legend |= {v: _Look("0.2", "", "none", dashes[v]) for v in variants if v}
+    if any(line.variant == PRINTED for line in lines):
+        legend[PRINTED] = _Look("0.2", _PRINTED_MARKER, "none", "none")
+    return looks, legend if len(legend) > 1 else {}
 
 
 def choose_styles(series: Iterable[str]) -> dict[str, int]:
@@ -376,18 +373,14 @@ def choose_styles(series: Iterable[str]) -> dict[str, int]:
     return styles
 
 
-def _draw(axes: "Axes", panel: Panel, styles: _Styles) -> None:
-    """Draw a panel: its lines in the given styles, with ranges, or its heat map."""
+def _draw(axes: "Axes", panel: Panel, looks: Mapping[Line, _Look]) -> None:
+    """Draw a panel: its lines with their looks and ranges, or its heat map."""
     for line in panel.lines:
-        look = styles.of_series(line.series) | styles.of_variant(line.variant)
-        if line.dots:
-            look["linestyle"] = "none"
-        elif len(line.x) > _MANY_POINTS:
-            look["marker"] = ""
-        axes.plot(line.x, line.y, label=line.label, **look)
+        look = looks[line]
+        axes.plot(line.x, line.y, label=line.label, **vars(look))
         least, most = np.asarray(line.ends or ((), ()))
         if np.any(most - least > _SAME * np.abs(most)):
-            axes.vlines(line.x, least, most, color=look["color"], linewidth=0.9, alpha=0.7)
+            axes.vlines(line.x, least, most, color=look.color, linewidth=0.9, alpha=0.7)
     if panel.image is not None:
         low, top = float(np.nanmin(panel.image)), float(np.nanmax(np.abs(panel.image)))
         colours, low = ("PuOr", -top) if low < 0 else ("cividis", low)
@@ -404,7 +397,7 @@ def _draw(axes: "Axes", panel: Panel, styles: _Styles) -> None:
 
 
 def _place_legend(
-    figure: "Figure", entries: "Mapping[str, Line2D]", notes: str, size: tuple[float, float] | None
+    figure: "Figure", entries: Mapping[str, _Look], notes: str, size: tuple[float, float] | None
 ) -> None:
     """Place the notes and the legend below the panels, which get the rest of the figure.
 
@@ -415,12 +408,15 @@ def _place_legend(
     SweepError
         If the notes and the legend leave no room for panels.
     """
+    from matplotlib.lines import Line2D
+
     width, height = figure.get_size_inches()
     text = figure.supxlabel(_wrap(notes, width), x=0.01, y=0.0, ha="left", va="bottom", fontsize=7)
     below = noted = text.get_window_extent().height / figure.dpi + _MARGIN if notes else 0.0
     labels = [textwrap.fill(label, _LEGEND_CHARACTERS) for label in entries]
+    lines = [Line2D([], [], **vars(look)) for look in entries.values()]
     for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
-        legend = figure.legend(list(entries.values()), labels, loc="lower left", ncols=columns)
+        legend = figure.legend(lines, labels, loc="lower left", ncols=columns)
         box = legend.get_window_extent()
         # letters are some per cent wider in a file, which has another resolution
         if box.width / figure.dpi <= 0.94 * width or columns == 1:
@@ -437,8 +433,7 @@ def _place_legend(
         )
     if entries:
         legend.set_bbox_to_anchor((_MARGIN / width, noted / height), figure.transFigure)
-    engine: Any = figure.get_layout_engine()
-    engine.set(rect=(0.0, below / height, 1.0, 1.0 - below / height))
+    figure.set_layout_engine("constrained", rect=(0.0, below / height, 1.0, 1.0 - below / height))
 
 
 def _set_ticks(axes: "Axes", digits: int) -> None:
@@ -454,17 +449,12 @@ def _set_ticks(axes: "Axes", digits: int) -> None:
             axis.set_minor_formatter("")
     if not isinstance(axes.xaxis.get_major_locator(), FixedLocator):
         values = sorted({float(x) for line in axes.lines for x in np.asarray(line.get_xdata())})
-        if ticks := _choose_ticks(values, log=axes.get_xscale() == "log"):
-            exact = {x: label_text(x) for x in ticks if x.is_integer()}
-            axes.set_xticks(ticks, [exact.get(x, f"{x:.{digits}g}") for x in ticks])
+        log = axes.get_xscale() == "log"
+        ticks = [x for x in values if x > 0.0 or not log]
+        if ticks and len(values) <= (_FEW_VALUES if log else 2):
+            labels = [label_text(x) if x.is_integer() else f"{x:.{digits}g}" for x in ticks]
+            axes.set_xticks(ticks, labels)
             axes.set_xticks([], minor=True)
-
-
-def _choose_ticks(values: Sequence[float], *, log: bool) -> list[float]:
-    """Return the values at which ticks are drawn; if there are many values, an empty list."""
-    if len(values) > (_FEW_VALUES if log else 2):
-        return []
-    return [value for value in values if value > 0.0 or not log]
 
 
 def _separate(axis: "Axis", names: Sequence[str]) -> None:
@@ -483,10 +473,9 @@ def _separate(axis: "Axis", names: Sequence[str]) -> None:
             boxes.append(box)
     if names and len(kept) < len(shown):
         # lines of text that are turned by 30 degrees are half as far apart as their ticks
-        apart = axis.axes.bbox.width / len(names) / 2
-        turned: dict[str, Any] = {"rotation": 30.0, "ha": "right"}
-        turned = turned if apart > boxes[0].height else {"rotation": 90.0}
-        axis.set_ticks(range(len(names)), list(names), parse_math=False, **turned)
+        slanted = axis.axes.bbox.width / len(names) / 2 > boxes[0].height
+        angle, end = (30.0, "right") if slanted else (90.0, "center")
+        axis.set_ticks(range(len(names)), names, parse_math=False, rotation=angle, ha=end)
     elif len(kept) < len(shown):
         axis.set_ticks(list(kept), list(kept.values()))
 
