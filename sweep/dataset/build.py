@@ -40,11 +40,11 @@ may read a chunk of the next version.
 """
 
 
-def derived(
+def build_dataset(
     experiment: Experiment, grids: Sequence[Grid], ledger: Ledger
 ) -> xr.Dataset | xr.DataTree:
     """Return the dataset of a single grid; for several grids, a tree with a node per group."""
-    parts = {grid.group: assembled(grid, ledger, experiment) for grid in grids}
+    parts = {grid.group: build_group(grid, ledger, experiment) for grid in grids}
     if len(parts) == 1:
         return next(iter(parts.values()))
     relations = "; ".join(dict.fromkeys(data.attrs["neighbours"] for data in parts.values()))
@@ -53,20 +53,21 @@ def derived(
     return xr.DataTree.from_dict({"/": root, **parts})
 
 
-def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
-    """Build the dataset of one grid; large variables are computed only when `files` writes them."""
+def build_group(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
+    """Build the dataset of one grid; large variables are computed when `make_files` writes them."""
     table = Derivation(grid, ledger, experiment)
     compared, recorded_names = table.numbers()
     dims = tuple(axis.name for axis in grid.axes)
     cells = np.full([len(axis.values) for axis in grid.axes], -1, dtype=np.int32)
     cells.flat[locate_cells(grid.cells, grid.axes)] = np.arange(len(table.rows))
     rows = np.append(table.rows, np.int32(-1))[cells]
-    coords, data = dict[str, Any](), dict[str, Any]()
+    coords = dict[str, tuple[tuple[str, ...], Column]]()
+    data = dict[str, tuple[tuple[str, ...], object]]()
     for axis in grid.axes:
         for name, labels in ((axis.name, axis.values), *axis.companions.items()):
-            coords[name] = ((axis.name,), _labels(labels))
+            coords[name] = ((axis.name,), _make_labels(labels))
     for name, value in grid.scalars.items():
-        coords[name] = ((), _labels([value])[0])
+        coords[name] = ((), _make_labels([value])[0])
 
     def add(
         name: str,
@@ -75,7 +76,7 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
         fill: ArrayLike = np.nan,
         over: tuple[str, ...] = (),
     ) -> None:
-        more = tuple(len(coords[axis][1]) for axis in over)
+        more = tuple(coords[axis][1].size for axis in over)
         data[name] = ((*dims, *over), _lay_out(of, values, np.asarray(fill), more))
 
     for name, values in compared.items():
@@ -93,11 +94,11 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
             if budgets >= set(BUDGETS[name]):
                 add(name, values, cells, over=BUDGETS[name])
 
-    def started(some: Rows) -> Column:
+    def read_started(some: Rows) -> Column:
         seconds = ledger.numbers("started", some)  # 0 if unknown
         return np.where(seconds > 0, seconds * 1e3, np.nan).astype("datetime64[ms]")
 
-    def recorded(name: str, width: int, some: Rows) -> Column:
+    def read_texts(name: str, width: int, some: Rows) -> Column:
         numbers, known_texts = ledger.texts(name, some)
         distinct, inverse = np.unique(numbers, return_inverse=True)
         cut = [known_texts[number] for number in distinct.tolist()]
@@ -108,10 +109,10 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
         return np.array(cut, np.str_)[inverse]
 
     add("status", ledger.statuses, rows, np.int8(Status.ABSENT))
-    add("started", started, rows, np.datetime64("NaT", "ms"))
+    add("started", read_started, rows, np.datetime64("NaT", "ms"))
     add("attempt", partial(ledger.numbers, "attempt"), rows, np.int32(0))
     for name, width in _WIDTHS.items():
-        add(name, partial(recorded, name, width), rows, np.zeros((), f"<U{width}"))
+        add(name, partial(read_texts, name, width), rows, np.zeros((), f"<U{width}"))
     key = np.zeros((), _KEY)
     add("cell", lambda some: grid.cells.ids[some].astype(_KEY), cells, key)
     add("solve", lambda some: grid.cells.take(some).keys("solve").astype(_KEY), cells, key)
@@ -134,7 +135,7 @@ def assembled(grid: Grid, ledger: Ledger, experiment: Experiment) -> xr.Dataset:
     return dataset
 
 
-def _labels(values: Sequence[Scalar]) -> Column:
+def _make_labels(values: Sequence[Scalar]) -> Column:
     """Return an array for a coordinate: of numbers, of booleans or, for other values, of texts."""
     kinds = {type(value) for value in values}
     if kinds <= {int, float} or kinds == {bool}:
@@ -144,7 +145,7 @@ def _labels(values: Sequence[Scalar]) -> Column:
     return np.array([str(value) for value in values], dtype=np.str_)
 
 
-def files(dataset: xr.Dataset | xr.DataTree) -> dict[str, bytes]:
+def make_files(dataset: xr.Dataset | xr.DataTree) -> dict[str, bytes]:
     """Return the content of a dataset's zarr files, by relative path.
 
     Chunks are large, and the metadata are consolidated. The files have zarr's format 2: format 3
@@ -152,7 +153,7 @@ def files(dataset: xr.Dataset | xr.DataTree) -> dict[str, bytes]:
     variable length.
     """
     tree = dataset if isinstance(dataset, xr.DataTree) else xr.DataTree(dataset)
-    encoding: Any = {
+    encoding = {
         node.path: {
             str(name): {**variable.encoding, "chunks": variable.shape}
             for name, variable in node.dataset.variables.items()
@@ -167,7 +168,7 @@ def files(dataset: xr.Dataset | xr.DataTree) -> dict[str, bytes]:
     return {name: content.as_buffer_like() for name, content in made.items()}
 
 
-def _lay_out(numbers: Rows, values: Values, fill: Column, more: tuple[int, ...]) -> Any:
+def _lay_out(numbers: Rows, values: Values, fill: Column, more: tuple[int, ...]) -> object:
     """Return a variable's array over all points of a grid; a large array is lazy (dask).
 
     Parameters
@@ -193,12 +194,10 @@ def _lay_out(numbers: Rows, values: Values, fill: Column, more: tuple[int, ...])
         return part(numbers)
     import dask.array as da
 
-    untyped: Any = da
-
-    def block(block_info: Mapping[None, Any]) -> Column:
+    def block(block_info: Mapping[None, Mapping[str, Sequence[tuple[int, int]]]]) -> Column:
         ends = block_info[None]["array-location"][: numbers.ndim]
         return part(numbers[tuple(slice(*end) for end in ends)])
 
     split = ("auto",) * numbers.ndim + (-1,) * len(more)
-    chunks = untyped.core.normalize_chunks(split, shape, limit=AT_ONCE_BYTES, dtype=fill.dtype)
-    return untyped.map_blocks(block, chunks=chunks, dtype=fill.dtype, meta=np.empty(0, fill.dtype))
+    chunks = da.core.normalize_chunks(split, shape, limit=AT_ONCE_BYTES, dtype=fill.dtype)
+    return da.map_blocks(block, chunks=chunks, dtype=fill.dtype, meta=np.empty(0, fill.dtype))

@@ -66,24 +66,21 @@ class Derivation:
         """
         epsilon = np.asarray(self.experiment.epsilon, dtype=np.float64)[:, None]
         delta = np.asarray(self.experiment.delta, dtype=np.float64)
+        budget_cost = np.square(privacy.privacy_cost(epsilon, delta))
+        # KDD'16's, at the privacy cost ε / sqrt(2 ln(2/δ)), which is valid for ε <= 1
+        classical_cost = np.square(epsilon) / (2 * np.log(2 / delta))
 
-        def ratio(cells: Rows, squared_cost: Float | None = None) -> Float:
-            """Largest ratio of variance to target at a squared cost, by default the budget's."""
-            if squared_cost is None:
-                squared_cost = np.square(privacy.privacy_cost(epsilon, delta))
+        def ratio(squared_cost: Float, cells: Rows) -> Float:
+            """Largest ratio of variance to target at a squared cost."""
             ratios = self._cost[cells, None, None] / squared_cost
             return self._by_curve(
                 ratios, cells, lambda curve: curve.variance_ratio_at_budget(epsilon, delta)
             )
 
-        def error(cells: Rows, squared_cost: Float | None = None) -> Float:
+        def error(squared_cost: Float, cells: Rows) -> Float:
             """Mean query variance: `ratio` times the mean variance when targets are just met."""
             mean = self._total[cells] / self.ledger.numbers("query_count", self.rows[cells])
-            return np.asarray(mean[:, None, None] * ratio(cells, squared_cost))
-
-        def classical_error(cells: Rows) -> Float:
-            """`error` at KDD'16's privacy cost ε / sqrt(2 ln(2/δ)), which is valid for ε <= 1."""
-            return error(cells, np.square(epsilon) / (2 * np.log(2 / delta)))
+            return np.asarray(mean[:, None, None] * ratio(squared_cost, cells))
 
         def pure_ratio(cells: Rows) -> Float:
             unknown = np.full((len(cells), len(epsilon)), np.nan)
@@ -108,9 +105,9 @@ class Derivation:
         makes: dict[str, Values] = {
             "epsilon_at_targets": epsilon_at_targets,
             "delta_at_targets": delta_at_targets,
-            "variance_ratio_at_budget": ratio,
-            "average_squared_error_at_budget": error,
-            "average_squared_error_at_classical_budget": classical_error,
+            "variance_ratio_at_budget": partial(ratio, budget_cost),
+            "average_squared_error_at_budget": partial(error, budget_cost),
+            "average_squared_error_at_classical_budget": partial(error, classical_cost),
         }
         return makes | ({"variance_ratio_at_pure_budget": pure_ratio} if self._curves else {})
 

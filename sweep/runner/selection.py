@@ -46,7 +46,7 @@ def select_cells(stored: StoredExperiment, ledger: Ledger, where: str | None) ->
     without_budgets = stored.experiment.model_copy(update={"epsilon": (), "delta": ()})
     states = list_code_states(stored.cells, ledger)
     for grid in stored.grids:
-        data = build.assembled(grid, ledger, without_budgets)
+        data = build.build_group(grid, ledger, without_budgets)
         names.update(map(str, data.variables))
         needed = {"cell", "status"} | (condition.names & data.data_vars.keys())
         bare = data[[*needed]].drop_attrs(deep=False)  # else the experiment's text is parsed again

@@ -224,10 +224,10 @@ class Session:
         from sweep.dataset import build
 
         started = time.perf_counter()
-        dataset = build.derived(experiment, self.stored.grids, self.journal.ledger)
+        dataset = build.build_dataset(experiment, self.stored.grids, self.journal.ledger)
         dataset.attrs["journal_state"] = state
         try:
-            path = store.publish(build.files(dataset))
+            path = store.publish(build.make_files(dataset))
         except DatasetError as error:
             self._next_dataset = time.monotonic() + _TRY_AGAIN_SECONDS
             if str(error) != str(self.unwritten):

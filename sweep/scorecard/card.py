@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sweep.cluster.specification import ClusterSpec
 from sweep.dataset import frames
-from sweep.dataset.build import assembled
+from sweep.dataset.build import build_group
 from sweep.dataset.pivots import label_text
 from sweep.dataset.reading import LARGE_TEXTS, open_dataset
 from sweep.errors import SweepError
@@ -166,7 +166,7 @@ def _score(experiment: Experiment, stores: Path) -> Scorecard:
     if (stores / name).exists() and (store := open_(stores / name)).dataset.exists:
         ledger = Journal(store.journal).refresh()
         for grid in grids:
-            data = assembled(grid, ledger, experiment)
+            data = build_group(grid, ledger, experiment)
             # cells that are not in the store, of other sizes for instance, were not run
             stored = data["cell"].isin(store.cells.astype(np.str_))
             if stored.any():

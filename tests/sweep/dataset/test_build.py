@@ -51,7 +51,7 @@ def derived(grid, *records, **terms):
     ledger = Ledger()
     ledger.add(records)
     about = EXPERIMENT.model_copy(update={"reference": "R", **terms})
-    return build.derived(about, [grid], ledger)
+    return build.build_dataset(about, [grid], ledger)
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_a_dataset_is_the_same_whether_it_is_written_at_once_or_in_parts(cells, 
     monkeypatch.setattr(build, "AT_ONCE_BYTES", size)
     in_parts = derived(grid(*cells.values()), *records)
     assert len(in_parts["error"].chunks[0] + in_parts["error"].chunks[2]) > 2
-    written = reading.read(build.files(in_parts))
+    written = reading.read(build.make_files(in_parts))
     assert sorted(written["host"].to_numpy().flat) == ["", "", *["host of 4"] * 3, "host of 8"]
     assert (in_parts["squared_privacy_cost"].chunks is None) == (size > 8)
     xr.testing.assert_equal(written, at_once)
@@ -222,7 +222,7 @@ def test_the_dataset_comes_back_from_the_disk(cells, tmp_path):
         ok(cells["R", 4], 2.0, 10.0),
         epsilon=(1.0,),
     )
-    locate(tmp_path / "x.zarr").write_files(build.files(made))
+    locate(tmp_path / "x.zarr").write_files(build.make_files(made))
     plain = xr.open_zarr(tmp_path / "x.zarr").load()
     xr.testing.assert_equal(plain.drop_vars("started"), made.drop_vars("started"))
     assert plain.started.values.ravel()[0] == np.datetime64("2023-11-14T22:13:20")
@@ -236,10 +236,10 @@ def test_what_was_opened_before_a_new_version_can_still_be_read(cells, tmp_path)
 
     laid = grid(*cells.values())
     place = folder.create(tmp_path / "s", "x")
-    place.dataset.publish(build.files(derived(laid)))
+    place.dataset.publish(build.make_files(derived(laid)))
     early = xr.open_zarr(place.dataset.path)
     records = [ok(one, 2.0, 1.0, host="a-long-name", error="E") for one in cells.values()]
-    place.dataset.publish(build.files(derived(laid, *records)))
+    place.dataset.publish(build.make_files(derived(laid, *records)))
     assert set(early.load().host.values.ravel()) == {"a-long-name", ""}
     xr.testing.assert_identical(xr.open_zarr(place.dataset.path).load(), early)
 
@@ -253,7 +253,7 @@ import sweep
 from sweep.dataset import build, reading
 from sweep.report import backend
 data = xr.Dataset({"cost": ("mechanism", [1.0, 2.0])}, {"mechanism": ["CA", "IP"]})
-found = reading.read(build.files(data))
+found = reading.read(build.make_files(data))
 assert xr.Dataset.sel is before
 assert found.sel(mechanism="IP").cost.item() == 2.0
 """

@@ -383,7 +383,7 @@ def test_records_are_copied_from_a_journal_that_is_compacted_meanwhile(tmp_path,
 def test_a_dataset_that_is_replaced_while_it_is_read_is_read_again(tmp_path, monkeypatch, times):
     def version(number):
         made = xr.Dataset({"x": ("i", [number, number])})
-        place.dataset.publish(build.files(made))
+        place.dataset.publish(build.make_files(made))
 
     place = folder.create(tmp_path / "s", "x")
     version(1.0)

@@ -27,7 +27,7 @@ from sweep.store.records import Status
 
 
 def publish(found, number):
-    return found.dataset.publish(build.files(xr.Dataset({"x": number})))
+    return found.dataset.publish(build.make_files(xr.Dataset({"x": number})))
 
 
 def value(found):

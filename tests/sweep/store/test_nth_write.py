@@ -73,7 +73,7 @@ def pack(folder):
 
 def publish(folder):
     dataset = xr.Dataset({"new": ("x", np.ones(2))}, attrs={"journal_state": "new"})
-    DatasetFolder(locate(folder / "a")).publish(build.files(dataset))
+    DatasetFolder(locate(folder / "a")).publish(build.make_files(dataset))
 
 
 def keep(folder):

@@ -183,7 +183,7 @@ def test_a_reader_finds_the_old_dataset_or_the_new_one(address):
     store = folder.create(address, "mine")
 
     for number in range(4):
-        store.dataset.publish(build.files(xr.Dataset({"x": number})))
+        store.dataset.publish(build.make_files(xr.Dataset({"x": number})))
         assert int(reading.open_dataset(address).x) == number
         assert store.dataset.damage is None
     versions = (store.path / ".results").names()
