@@ -38,7 +38,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -119,7 +119,7 @@ def load_cluster(
 
 
 @contextmanager
-def handle_errors(ctx: Any) -> Iterator[None]:
+def handle_errors(ctx: typer.Context) -> Iterator[None]:
     """Turn errors into a sentence and an exit code, with tracebacks only for ``--debug``."""
     from sweep.errors import NoWorkersError, SchedulerLostError, first_line
 

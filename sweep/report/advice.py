@@ -1,9 +1,9 @@
 """Computes advice on a user's queries, and formats it for a terminal, as a page or as JSON."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from textwrap import shorten
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,8 +23,8 @@ MOST_FURTHER = 2000
 
 
 def advise(
-    queries: Any,
-    domain: Any,
+    queries: str | Path | Mapping[str, Sequence[object]] | pd.DataFrame,
+    domain: str | Path | Mapping[str, object],
     *,
     delta: float,
     epsilon: float | None = None,
@@ -96,12 +96,15 @@ def write_sections(advice: Advice) -> dict[str, ResultTable]:
 
 def render_page(advice: Advice, title: str) -> str:
     """Return the advice as an HTML page; without matplotlib, it says why there is no picture."""
-    content: dict[str, Any] = {"title": title, "sections": write_sections(advice)}
+    picture = undrawn = ""
     try:
-        content["picture"] = _draw(advice).address()
+        picture = _draw(advice).address()
     except SweepError as error:
-        content["undrawn"] = str(error)
-    return output.render("advice.html", **content)
+        undrawn = str(error)
+    sections = write_sections(advice)
+    return output.render(
+        "advice.html", title=title, sections=sections, picture=picture, undrawn=undrawn
+    )
 
 
 def _draw(advice: Advice) -> drawing.Picture:
@@ -120,7 +123,7 @@ def _draw(advice: Advice) -> drawing.Picture:
     return drawing.draw("advice", panels, size=(9.0, 4.5), digits=3)
 
 
-def list_content(advice: Advice) -> dict[str, Any]:
+def list_content(advice: Advice) -> dict[str, object]:
     """Return the advice as a dictionary that can be written as JSON."""
     answers = advice.answers
     columns = {

@@ -10,7 +10,6 @@ the files of a dataset that is opened lazily.
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 from xarray.backends import BackendEntrypoint
@@ -24,7 +23,7 @@ class StoreBackend(BackendEntrypoint):
     description = "Open the dataset of a sweep's store (fitness-sweep)"
     supports_groups = True
 
-    def guess_can_open(self, filename_or_obj: Any) -> bool:
+    def guess_can_open(self, filename_or_obj: object) -> bool:
         """Return whether the argument is a store's folder; if it is, ``engine`` may be omitted."""
         return (
             isinstance(filename_or_obj, str | PathLike)
@@ -33,7 +32,7 @@ class StoreBackend(BackendEntrypoint):
 
     def open_dataset(
         self,
-        filename_or_obj: Any,
+        filename_or_obj: object,
         *,
         drop_variables: str | Iterable[str] | None = None,
         group: str | None = None,
@@ -67,7 +66,7 @@ class StoreBackend(BackendEntrypoint):
         return parts[name].to_dataset()
 
     def open_datatree(
-        self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
+        self, filename_or_obj: object, *, drop_variables: str | Iterable[str] | None = None
     ) -> xr.DataTree:
         """Open the datasets of all groups as one tree; a single group is the tree's root."""
         from sweep.dataset.reading import open_dataset
@@ -75,5 +74,5 @@ class StoreBackend(BackendEntrypoint):
 
         notebook.register()
         without = [drop_variables] if isinstance(drop_variables, str) else drop_variables or ()
-        newest = open_dataset(filename_or_obj, tuple(without))
+        newest = open_dataset(str(filename_or_obj), tuple(without))
         return newest if isinstance(newest, xr.DataTree) else xr.DataTree(newest)

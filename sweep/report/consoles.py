@@ -2,23 +2,14 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
 BROKEN_PIPE = 128 + 13
-TABLE: Mapping[str, Any] = {
-    "box": box.SIMPLE_HEAD,
-    "title_justify": "left",
-    "padding": (0, 1, 0, 0),
-    "show_edge": False,
-    "pad_edge": False,
-}
-"""Options of `rich.table.Table` for tables of numbers."""
 _PIPE_WIDTH = 160
 """Width of output that goes to no terminal, in characters: twice the common 80, since nothing there
 limits a line, and a table that is split is harder to read by programs."""

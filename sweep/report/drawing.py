@@ -355,7 +355,7 @@ def _choose_looks(
 def choose_styles(series: Iterable[str]) -> dict[str, int]:
     """Map each series to the index of its style.
 
-    A mechanism of `_MECHANISMS` has a fixed style. Any other mechanism takes the first unused of
+    A mechanism of `_MECHANISMS` has a fixed style. Every other mechanism takes the first unused of
     the styles that follow these, from one on that its name determines; series that are labelled
     with another axis (``d = 4``) take the first unused of all styles.
     """

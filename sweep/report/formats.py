@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from textwrap import shorten
-from typing import Any
 
 import pandas as pd
 from pydantic_core import to_jsonable_python
+from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
 from rich.measure import Measurement
@@ -19,7 +19,7 @@ from rich.text import Text
 from sweep.dataset.reading import Results
 from sweep.errors import command
 from sweep.experiment.schema import Experiment
-from sweep.report import consoles, output, tables
+from sweep.report import output, tables
 from sweep.report.tables import ResultTable, Wanted, make_claims_table, make_number_tables
 from sweep.scorecard.numbers import Verdict
 from sweep.store.records import TROUBLED, Status
@@ -129,7 +129,7 @@ def _flatten(table: ResultTable) -> pd.DataFrame:
     return table.shown.rename_axis(names).reset_index(allow_duplicates=True)
 
 
-def _split(table: ResultTable) -> dict[str, Any]:
+def _split(table: ResultTable) -> dict[str, object]:
     """Return the parts of a table that the template ``tables.tex`` expects."""
     flat = _flatten(table)
     widths = [max(map(len, (str(name), *texts))) for name, texts in flat.items()]
@@ -223,7 +223,7 @@ def _make_grid(table: ResultTable, width: int) -> Grid:
     longer, they wrap. Headings wrap before a parenthesis.
     """
     shown, labels = table.shown, table.shown.index.to_frame(index=False)
-    grid = Grid(**consoles.TABLE)
+    grid = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
     half = width // 2 - labels.shape[1]  # without the space beside each column
     label_width = sum(column.map(cell_len).max() for _, column in labels.items())
     for number, (name, column) in enumerate((*labels.items(), *shown.items())):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import ParamSpec
 
 import numpy as np
 import pandas as pd
@@ -67,7 +67,7 @@ class Plots:
             )
         return pictures[0]
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[..., Picture]:
         if name.startswith("_") or name not in dir(self):
             raise AttributeError(f"there is no figure {name!r}; there are: {', '.join(dir(self))}")
         return lambda **changes: self(name, **changes)
@@ -169,9 +169,8 @@ class SweepAccessor:
 def register() -> None:
     """Register the accessor ``.sweep`` of xarray's datasets and trees, if not yet registered."""
     if not hasattr(xr.Dataset, "sweep"):
-        for extend in (xr.register_dataset_accessor, xr.register_datatree_accessor):
-            decorate: Any = extend
-            decorate("sweep")(SweepAccessor)
+        xr.register_dataset_accessor("sweep")(SweepAccessor)
+        xr.register_datatree_accessor("sweep")(SweepAccessor)
 
 
 P = ParamSpec("P")

@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
@@ -58,12 +57,12 @@ def _explain_errors(path: Path) -> Iterator[None]:
 _WORDS = {MISSING, NONE, *(status.label.replace("_", " ") for status in Status)}
 
 
-def render(template: str, **content: Any) -> str:
+def render(template: str, **content: object) -> str:
     """Fill in a template with ``content`` and return the text."""
     return _make_environment().get_template(template).render(**content)
 
 
-def render_blocks(template: str, **content: Any) -> dict[str, list[str]]:
+def render_blocks(template: str, **content: object) -> dict[str, list[str]]:
     """Fill in a text template and return the paragraphs of every block, by the block's name.
 
     Every paragraph is one line.

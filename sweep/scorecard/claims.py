@@ -48,7 +48,7 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
     """Judge a claim by the dataset of its group; the dataset is None if the group was not run.
 
     If the claim's `share` is less than 1, the claim holds or fails depending on the share of the
-    points that are within the range. Any other claim has the first of these verdicts whose
+    points that are within the range. Every other claim has the first of these verdicts whose
     condition is met:
 
     - fails: for every seed, at least one point contradicts the claim;
