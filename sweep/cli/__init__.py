@@ -13,20 +13,12 @@ import warnings
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from sweep.cli import common, results, runs, stores
 
 _COLLECTION_THRESHOLDS = (10_000, 10, 100)
 """Thresholds of Python's garbage collector; with the defaults it runs often during imports."""
-
-
-class _Commands(TyperGroup):
-    """The group of all commands; it turns an error into a sentence and an exit code."""
-
-    def invoke(self, ctx: Any) -> Any:
-        with common.handle_errors(ctx):
-            return super().invoke(ctx)
 
 
 class _Command(TyperCommand):
@@ -44,7 +36,6 @@ class _Command(TyperCommand):
 
 
 app = typer.Typer(
-    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -107,8 +98,8 @@ for _command in (
     stores.compact,
     stores.pack,
 ):  # in the order of ``sweep --help``
-    _help = common.add_help(_command)
-    app.command(_command.__name__.rstrip("_"), cls=_Command, help=_help)(_command)
+    _name, _help = _command.__name__.rstrip("_"), common.add_help(_command)
+    app.command(_name, cls=_Command, help=_help)(common.handle_errors(_name)(_command))
 
 
 def main() -> None:

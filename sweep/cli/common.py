@@ -119,8 +119,8 @@ def load_cluster(
 
 
 @contextmanager
-def handle_errors(ctx: typer.Context) -> Iterator[None]:
-    """Turn errors into a sentence and an exit code, with tracebacks only for ``--debug``."""
+def handle_errors(command: str) -> Iterator[None]:
+    """Turn errors of a command into a sentence and an exit code; ``--debug`` adds tracebacks."""
     from sweep.errors import NoWorkersError, SchedulerLostError, first_line
 
     try:
@@ -129,13 +129,11 @@ def handle_errors(ctx: typer.Context) -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         continues = "; nothing is lost: the same command continues where it stopped"
-        print_error(f"interrupted{continues if ctx.invoked_subcommand in _CONTINUING else ''}")
+        print_error(f"interrupted{continues if command in _CONTINUING else ''}")
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         raise typer.Exit(BROKEN_PIPE) from None
     except Exception as error:
-        if type(error).__module__.startswith(("click", "typer")):
-            raise  # invalid command line, with typer's own message
         if any(kind.__module__.startswith(_OURS) for kind in type(error).__mro__):
             print_error(f"error: {error}")
             troubled = isinstance(error, NoWorkersError | SchedulerLostError)

@@ -2,7 +2,7 @@
 
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -23,9 +23,6 @@ from sweep.cli.common import (
     load_cluster,
     print_error,
 )
-
-if TYPE_CHECKING:
-    from sweep.dataset.reading import Results
 
 
 def show(
@@ -74,10 +71,8 @@ def show(
 
     given = [option for option in (value, rows, columns, where) if option is not None]
     used = " ".join(given) + (" cell" if where and "code" in where else "")
-    dataset = reading.open_dataset(
-        store, [name for name in reading.LARGE_TEXTS if name not in used]
-    )
-    dataset = _with_code_states(dataset, store, where)
+    unused = [name for name in reading.LARGE_TEXTS if name not in used]
+    dataset = reading.add_code_states(reading.open_dataset(store, unused), store, where)
     experiment = reading.experiment_of(dataset)
     screen = format_ == "text" and not given and not claims
     value = value or ("variance_ratio" if given else "")
@@ -161,7 +156,7 @@ def plot(
     from sweep.store.paths import locate
 
     drawing.check_installed()
-    dataset = _with_code_states(reading.open_dataset(store), store, where)
+    dataset = reading.add_code_states(reading.open_dataset(store), store, where)
     experiment = reading.experiment_of(dataset)
     axes = None if log is None else tuple(filter(None, log.split(",")))
     inches = None if size is None else _parse_size(size)
@@ -180,15 +175,6 @@ def plot(
     ):
         picture.save(path)
         typer.echo(str(path))
-
-
-def _with_code_states(results: "Results", store: str, where: str | None) -> "Results":
-    """Return results in which ``code`` is current, edited or other if a condition uses ``code``."""
-    from sweep.dataset import reading
-    from workloads import conditions
-
-    uses_code = where is not None and "code" in conditions.parse(where).names
-    return reading.with_code_states(results, store) if uses_code else results
 
 
 def _parse_size(size: str) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from sweep.state.stored import list_code_states, load_stored
 from sweep.store.folder import open_
 from sweep.store.journal import Journal
 from sweep.store.paths import Location
+from workloads import conditions
 from workloads.parameters import nearest
 
 Results = xr.Dataset | xr.DataTree
@@ -67,31 +68,37 @@ def read(files: Mapping[str, bytes], without: Collection[str] = ()) -> Results:
         return tree.load() if tree.children else tree.to_dataset().load()
 
 
-def with_code_states(results: Results, store: str | Path | Location) -> Results:
-    """Return the results of a store with the variable ``code`` as conditions use it.
+def add_code_states(
+    results: Results, store: str | Path | Location, condition: str | None
+) -> Results:
+    """Return the results of a store with the variable ``code`` as a condition uses it.
 
     The variable then says whether a cell was solved by ``current``, ``edited`` or ``other`` code;
-    in the dataset itself, it identifies the code. The results must have the variable ``cell``.
+    in the dataset itself, it identifies the code. If the condition uses ``code``, the results must
+    have the variable ``cell``; otherwise, they are returned unchanged.
 
     Raises
     ------
+    SweepError
+        If the condition cannot be read.
     StoreError
         If the experiment cannot be laid out here, so that the present code is not known.
     """
+    if condition is None or "code" not in conditions.parse(condition).names:
+        return results
     stored = load_stored(store)
     states = list_code_states(stored.cells, Journal(stored.store.journal).refresh())
 
-    def replaced(data: xr.Dataset) -> xr.Dataset:
+    def replace_code(data: xr.Dataset) -> xr.Dataset:
         if "cell" not in data:  # the root of a tree
             return data
-        positions = stored.cells.index.positions(data["cell"].to_numpy().ravel())
-        return data.assign(
-            code=data["cell"].copy(data=states[positions].reshape(data["cell"].shape))
-        )
+        cells = data["cell"]
+        positions = stored.cells.index.positions(cells.to_numpy().ravel())
+        return data.assign(code=cells.copy(data=states[positions].reshape(cells.shape)))
 
     if isinstance(results, xr.DataTree):
-        return results.map_over_datasets(replaced)
-    return replaced(results)
+        return results.map_over_datasets(replace_code)
+    return replace_code(results)
 
 
 def groups(results: Results, only: str | None = None) -> dict[str, xr.Dataset]:

@@ -187,40 +187,31 @@ class ProgressBar(Progress):
 
     def __call__(self, event: events.Event) -> None:
         """Show an event on the bar or as a line."""
+        lines = [describe(event)]
         match event:
             case events.RunStarted():
-                self._say(event)
-                for remark in describe_more(event):
-                    self.console.print(remark, markup=False)
-            case events.ClusterReady():
+                lines += describe_more(event)
+            case events.ClusterReady(workers=workers):
                 self.start_task(self._bar)
-                self.update(self._bar, description=counted(event.workers, "worker"))
-                self._say(event)
-            case events.Progressed():
-                if event.workers:
-                    self.update(self._bar, description=counted(event.workers, "worker"))
-                cells = format_done(event.statuses, event.cells)
-                self.update(
-                    self._bar, completed=event.share, cells=cells, left=format_time_left(event)
-                )
-                further = event.share >= self._last_share + _PLAIN_STEP - _LESS
-                if further and not self.console.is_terminal:
-                    self._last_share = event.share
-                    self._say(event)
+                self.update(self._bar, description=counted(workers, "worker"))
+            case events.Progressed(workers=workers, share=share):
+                cells, left = format_done(event.statuses, event.cells), format_time_left(event)
+                self.update(self._bar, completed=share, cells=cells, left=left)
+                if workers:
+                    self.update(self._bar, description=counted(workers, "worker"))
+                if share < self._last_share + _PLAIN_STEP - _LESS or self.console.is_terminal:
+                    return
+                self._last_share = share
             case events.WorkersMissing():
                 self.update(self._bar, description="no workers")
-                self._say(event)
-            case events.TaskRetried(cells=cells):
-                self._retried += cells
+            case events.TaskRetried(cells=cells_lost):
+                self._retried += cells_lost
+                return
             case events.RunEnded():
-                self.ended = event
-                if self._retried:
-                    self.console.print(f"workers were lost; cells sent again: {self._retried:,}")
+                self.ended, retried = event, f"{self._retried:,}"
+                lines = [f"workers were lost; cells sent again: {retried}"] if self._retried else []
                 self.stop()
             case events.CellsDone() | events.DatasetWritten() | events.WorkerLeft():
-                pass
-            case _:
-                self._say(event)
-
-    def _say(self, event: events.Event) -> None:
-        self.console.print(describe(event), markup=False)
+                return
+        for line in lines:
+            self.console.print(line, markup=False)

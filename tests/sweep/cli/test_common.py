@@ -65,7 +65,7 @@ def test_a_command_that_ends_by_itself_says_nothing_even_if_it_is_interrupted_th
     ],
 )
 def test_too_little_memory_is_one_sentence_and_no_bug(capsys, error):
-    with pytest.raises(typer.Exit) as ended, common.handle_errors(None):
+    with pytest.raises(typer.Exit) as ended, common.handle_errors("run"):
         raise error
     assert ended.value.exit_code == common.TROUBLED
     said = capsys.readouterr().err
