@@ -20,11 +20,9 @@ _GROUPS = Path("/sys/fs/cgroup")
 @cache
 def usable() -> float:
     """Bytes of memory that this process may use; 8 GiB if the system does not report it."""
-    try:
+    groups, installed = "", float(LARGEST_MATRIX_BYTES)
+    with suppress(OSError):
         groups = _GROUPS_OF_PROCESS.read_text(encoding="utf-8")
-    except OSError:
-        groups = ""
-    installed = float(LARGEST_MATRIX_BYTES)
     with suppress(AttributeError, ValueError, OSError):
         installed = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return min([installed, *limits_of_groups(groups, _GROUPS)])
@@ -68,9 +66,8 @@ def shortage(planned: float) -> str | None:
     most = usable()
     if planned <= most:
         return None
-    return (
-        f"about {readable_bytes(planned)} of memory, and there is room for {readable_bytes(most)}"
-    )
+    room = readable_bytes(most)
+    return f"about {readable_bytes(planned)} of memory, and there is room for {room}"
 
 
 def readable_bytes(count: float) -> str:

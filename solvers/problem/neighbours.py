@@ -13,6 +13,7 @@ Two domain cells between which a record may move are called neighbouring cells.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from numbers import Integral
 
 import numpy as np
@@ -77,34 +78,32 @@ class Neighbours:
 
     def check(self, d: int) -> None:
         """Raise OptionError if the blocks or pairs do not fit a domain of d cells."""
-        if self.within is not None:
-            size, many = self.within[0], len(self.within) > 1
-            if sum(self.within) != d if many else d % size:
-                cells = f"of {d} cells" if many else f"that divide {d}"
-                raise OptionError(
-                    f"neighbours: within {list(self.within)} on {d} cells; expected sizes {cells}",
-                    "neighbours",
-                )
-        for pair in self.pairs or ():
-            if max(pair) >= d:
-                raise OptionError(
-                    f"neighbours: pair {list(pair)} on {d} cells; expected cells from 0 to {d - 1}",
-                    "neighbours",
-                )
+        outside = [list(pair) for pair in self.pairs or () if max(pair) >= d]
+        if outside:
+            said = f"pair {outside[0]} on {d} cells; expected cells from 0 to {d - 1}"
+        elif self.within is not None and sum(self.sizes(d)) != d:
+            cells = f"of {d} cells" if len(self.within) > 1 else f"that divide {d}"
+            said = f"within {list(self.within)} on {d} cells; expected sizes {cells}"
+        else:
+            return
+        raise OptionError(f"neighbours: {said}", "neighbours")
+
+    def sizes(self, d: int) -> tuple[int, ...]:
+        """The sizes of the blocks of the d cells; any two cells of a block are neighbouring."""
+        sizes = self.within or (d,)
+        return sizes * (d // sizes[0]) if len(sizes) == 1 else sizes
 
     def blocks(self, d: int) -> list[slice]:
-        """The blocks as slices of the d cells; any two cells of a block are neighbouring."""
-        sizes = self.within or (d,)
-        if len(sizes) == 1:
-            sizes = sizes * (d // sizes[0])
-        ends = np.cumsum(sizes)
-        return [slice(int(e - s), int(e)) for s, e in zip(sizes, ends, strict=True)]
+        """The blocks as slices of the d cells."""
+        sizes = self.sizes(d)
+        ends = accumulate(sizes)
+        return [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
     def count(self, d: int) -> int:
         """Number of pairs of neighbouring cells."""
         if self.pairs is not None:
             return len(self.pairs)
-        return sum((b.stop - b.start) * (b.stop - b.start - 1) // 2 for b in self.blocks(d))
+        return sum(size * (size - 1) // 2 for size in self.sizes(d))
 
     def all_pairs(self, d: int) -> Pairs:
         """Every pair of neighbouring cells, listed once."""
@@ -119,7 +118,7 @@ class Neighbours:
     def components(self, d: int) -> NDArray[np.intp]:
         """A label for every cell, shape (d,); cells connected by moves have equal labels."""
         if self.pairs is None:
-            sizes = [block.stop - block.start for block in self.blocks(d)]
+            sizes = self.sizes(d)
             return np.repeat(np.arange(len(sizes)), sizes)
         first, second = self.all_pairs(d).T
         graph = scipy.sparse.coo_array((np.ones(len(first)), (first, second)), shape=(d, d))
