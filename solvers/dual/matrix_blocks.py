@@ -134,9 +134,7 @@ class MatrixBlocks:
         """Evaluate f at free weights x, shape (n,)."""
         p, free = x[: self.cells], x[self.cells :]
         q = self.offset + free if self.free_queries else self.offset
-        spectra = tuple(
-            [spectrum(b.factors, p[b.columns], q[b.rows], self.tol) for b in self.blocks]
-        )
+        spectra = [spectrum(b.factors, p[b.columns], q[b.rows], self.tol) for b in self.blocks]
         norm = float(sum([each.singular.sum() for each in spectra]))
         return BlocksPoint(self, x, p, q, spectra, norm)
 
@@ -155,7 +153,7 @@ class BlocksPoint:
         Column weights.
     q : numpy.ndarray, shape (m,)
         The query weights: the fixed weights plus the free weights.
-    spectra : tuple of Spectrum
+    spectra : list of Spectrum
         The spectrum of each block.
     nuclear_norm : float
         The value of f.
@@ -165,7 +163,7 @@ class BlocksPoint:
     x: Array
     p: Array
     q: Array
-    spectra: tuple[Spectrum, ...]
+    spectra: list[Spectrum]
     nuclear_norm: float
 
     @property
@@ -211,10 +209,11 @@ class BlocksPoint:
         signs = np.concatenate([np.ones(d), -self.x[d:] / self.q]) if free else np.ones(d)
         vectors = []
         for block, own in zip(self.blocks.blocks, self.spectra, strict=True):
-            places = [np.arange(d)[block.columns], d + np.arange(m)[block.rows]][: 1 + free]
-            queries = own.queries if free else None
-            weights = np.concatenate(places)
-            vectors.append(BlockVectors(own.singular, own.cells, queries, weights))
+            own_vectors, weights = [own.cells], np.arange(d)[block.columns]
+            if free:
+                own_vectors.append(own.queries)
+                weights = np.concatenate([weights, d + np.arange(m)[block.rows]])
+            vectors.append(BlockVectors(own.singular, own_vectors, weights))
         mass = self.x * self.gradient
         return PreconditionedSystem(vectors, signs, mass, diagonal, constraints)
 

@@ -156,28 +156,22 @@ class BlockVectors:
     ----------
     singular : numpy.ndarray, shape (k,)
         λ, in ascending order.
-    columns : numpy.ndarray of shape (d, k) or StructuredVectors
-        Z, one row for each column weight of the block.
-    queries : numpy.ndarray of shape (m, k) or StructuredVectors, optional
-        X, one row for each query weight of the block; None if the query weights are not free.
-    weights : slice or numpy.ndarray of int
+    vectors : sequence of numpy.ndarray or StructuredVectors
+        Z, one row for each column weight of the block; and X, one row for each query weight of the
+        block, if the query weights are free.
+    weights : numpy.ndarray of int
         The indices of the block's weights among all free weights, ascending, columns first.
     """
 
     def __init__(
-        self,
-        singular: Array,
-        columns: Array | StructuredVectors,
-        queries: Array | StructuredVectors | None,
-        weights: Rows,
+        self, singular: Array, vectors: Sequence[Array | StructuredVectors], weights: Indices
     ) -> None:
         self.singular, self.weights = singular, weights
         # Z and X, each with the positions of its weights among the block's weights
-        places = slice(len(columns)), slice(len(columns), None)
+        places = slice(len(vectors[0])), slice(len(vectors[0]), None)
         self._parts = [
             (v if isinstance(v, StructuredVectors) else DenseVectors(v.astype(np.float32)), place)
-            for v, place in zip((columns, queries), places, strict=True)
-            if v is not None
+            for v, place in zip(vectors, places, strict=False)
         ]
         inverse = 1 / singular
         self._kernel = (1 / np.add.outer(inverse, inverse)).T  # T, in the order of the Gram matrix

@@ -231,9 +231,9 @@ def maximise(
         if stop is not None:
             break
         started = time.perf_counter()
-        step, change, taken = _newton(program, at, high / low - 1)
+        step, change, taken = _newton(at, high / low - 1)
         products += taken
-        moved, trials = _move(program, at, step, change)
+        moved, trials = _move(at, step, change)
         factorisations += trials
         if moved is None:
             stop = Stop.STALLED
@@ -260,15 +260,14 @@ class _Iterate(Generic[AnyPoint]):
     def __init__(
         self, program: Program[AnyPoint], point: AnyPoint, slack: Array, multipliers: Array
     ) -> None:
-        self.point, self.slack, self.multipliers = point, slack, multipliers
+        self.program, self.point = program, point
+        self.slack, self.multipliers = slack, multipliers
         reduced = point.gradient - program.cost
         self.mass = point.x * (reduced - program.groups @ multipliers + slack)
         self.residual = float(np.abs(self.mass).sum())
 
 
-def _newton(
-    program: Program[AnyPoint], at: _Iterate[AnyPoint], gap: float
-) -> tuple["_Step", Array, int]:
+def _newton(at: _Iterate[AnyPoint], gap: float) -> tuple["_Step", Array, int]:
     """The Newton step towards x * slack = mu, by Mehrotra's predictor and corrector.
 
     The corrector also accounts for the second-order change of the gradient. A second correction of
@@ -276,11 +275,11 @@ def _newton(
     iterate. Returns the step, the change of the multipliers and the number of products with the
     Hessian.
     """
-    x, slack = at.point.x, at.slack
+    x, slack, groups = at.point.x, at.slack, at.program.groups
     complementarity = x * slack
     mu = float(complementarity.mean())
-    missing = 1.0 - program.groups.T @ x
-    system = at.point.newton_system(complementarity, x[:, None] * program.groups)
+    missing = 1.0 - groups.T @ x
+    system = at.point.newton_system(complementarity, x[:, None] * groups)
 
     def roughly(wanted: Array, bend: Array | float = 0.0) -> _Step:
         relative, _ = system.approximate(at.mass + wanted + bend, missing)
@@ -336,7 +335,7 @@ class _Step:
 
 
 def _move(
-    program: Program[AnyPoint], at: _Iterate[AnyPoint], step: _Step, multipliers: Array
+    at: _Iterate[AnyPoint], step: _Step, multipliers: Array
 ) -> tuple[_Iterate[AnyPoint] | None, int]:
     """Move along the step, shortened until f can be computed and the residual is small enough.
 
@@ -349,9 +348,9 @@ def _move(
     while length > _SMALLEST_STEP:
         trials += 1
         with suppress(scipy.linalg.LinAlgError, ValueError):
-            point = program.at(at.point.x * (1 + length * step.relative))
+            point = at.program.at(at.point.x * (1 + length * step.relative))
             slack = at.slack * (1 + length * step.slack_relative)
-            moved = _Iterate(program, point, slack, at.multipliers + length * multipliers)
+            moved = _Iterate(at.program, point, slack, at.multipliers + length * multipliers)
             if moved.residual <= allowed:
                 return moved, trials
         length /= 2

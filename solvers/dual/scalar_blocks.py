@@ -64,12 +64,9 @@ class LowRankSystem:
     ----------
     matrix : numpy.ndarray or scipy.sparse.csr_array, shape (rows, columns)
         A.
-    largest_factorised : int
-        Largest number of rows of a dense matrix that may be factorised.
     """
 
-    def __init__(self, matrix: Matrix, largest_factorised: int = LARGEST_FACTORISED) -> None:
-        self._largest_factorised = largest_factorised
+    def __init__(self, matrix: Matrix) -> None:
         counts = np.bincount(matrix.nonzero()[1], minlength=matrix.shape[1])
         self._shared = np.flatnonzero(counts > 1)
         self._single = np.flatnonzero(counts == 1)
@@ -116,7 +113,7 @@ class LowRankSystem:
         root = 1 / np.sqrt(1 + np.asarray((half * half).sum(axis=1), dtype=np.float64))
         unit, diagonal = scaled_rows(half, root), np.square(root)
         solve: Solve
-        if root.size <= self._largest_factorised:
+        if root.size <= LARGEST_FACTORISED:
             gram = (unit @ unit.T).toarray() if scipy.sparse.issparse(unit) else lower_gram(unit)
             gram[np.diag_indices_from(gram)] += diagonal + _RIDGE * root.size
             factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)

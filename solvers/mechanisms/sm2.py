@@ -319,7 +319,7 @@ class SMII(Settings, Mechanism):
             self.name,
             problem,
             noise,
-            known_lower_bound=None if self.total_error_weight else proof.proved,
+            known_lower_bound=None if self.total_error_weight else proof.lower or None,
             iterations=result.iterations,
             converged=value <= proof.lower * (1 + self.tol),
             timed_out=result.timed_out,

@@ -156,11 +156,6 @@ class Proof:
     iterate: Iterate | None = None
     weights: Weights | None = None
 
-    @property
-    def proved(self) -> float | None:
-        """The lower bound; None if no bound has been certified."""
-        return None if self.weights is None else self.lower
-
     def reaches(self, tol: float) -> bool:
         """Whether the relative gap is at most ``tol``."""
         return self.upper <= self.lower * (1 + tol)
