@@ -120,8 +120,8 @@ class GD(Iterative):
             slope = -inner(model.gradient, model.gradient)
             settled = -slope < self.nttol
             if not settled:  # Algorithm 3 along minus the gradient (13)
-                ray = model.ray(-model.gradient)
-                moved = line_search(objective, iterate, ray, slope, self.sigma, self.beta)
+                down = -model.gradient
+                moved = line_search(objective, model, down, slope, self.sigma, self.beta)
                 if moved is None:
                     break
                 iterate = moved

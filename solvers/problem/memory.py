@@ -46,12 +46,10 @@ def limits_of_groups(groups: str, mounted: Path) -> Iterator[float]:
     """
     for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
-        if not controllers:
-            root, name = mounted, "memory.max"
-        elif "memory" in controllers.split(","):
-            root, name = mounted / "memory", "memory.limit_in_bytes"
-        else:
+        if controllers and "memory" not in controllers.split(","):
             continue
+        root = mounted / "memory" if controllers else mounted
+        name = "memory.limit_in_bytes" if controllers else "memory.max"
         inner = root / path.lstrip("/")
         for folder in (inner, *inner.parents):
             if folder.is_relative_to(root):

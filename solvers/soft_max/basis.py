@@ -126,10 +126,8 @@ def _workload(problem: Problem) -> Factored:
     """Factorise W in a basis of its own queries, selected by QR decomposition with pivoting."""
     matrix = problem.workload.dense
     unit, norms = _unit_rows(matrix)
-    triangle, order = scipy.linalg.qr(unit.T, mode="r", pivoting=True)
-    pivots = np.abs(np.diag(triangle))
-    rank = int(np.sum(pivots > _RANK_TOLERANCE * pivots[0]))
-    chosen = np.sort(order[:rank])
+    _, order = scipy.linalg.qr(unit.T, mode="r", pivoting=True)
+    chosen = np.sort(order[: problem.factors.rank])
     shares = scipy.linalg.lstsq(unit[chosen].T, unit.T)[0].T
     shares[np.abs(shares) < _RANK_TOLERANCE * np.abs(shares).max()] = 0.0
     return Factored(matrix[chosen], shares * (norms[:, None] / norms[chosen]), "workload")

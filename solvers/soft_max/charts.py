@@ -119,7 +119,7 @@ class BlocksIterate:
     """An iterate with one covariance for each block."""
 
     blocks: MatrixBlocks
-    parts: tuple[AdaptedIterate, ...]
+    parts: Sequence[AdaptedIterate]
 
     @cached_property
     def profile(self) -> Array:
@@ -134,7 +134,7 @@ class BlocksIterate:
     def chart(self, p: Array) -> "_BlocksChart":
         """The chart that joins the charts of all blocks."""
         pairs = zip(self.parts, self.blocks.blocks, strict=True)
-        return _BlocksChart(self.blocks, tuple(part.chart(p[b.columns]) for part, b in pairs))
+        return _BlocksChart(self.blocks, [part.chart(p[b.columns]) for part, b in pairs])
 
 
 def balanced(blocks: MatrixBlocks, covariances: Iterable[Array]) -> BlocksIterate:
@@ -152,23 +152,21 @@ def balanced(blocks: MatrixBlocks, covariances: Iterable[Array]) -> BlocksIterat
     """
     iterates = []
     for block, covariance in zip(blocks.blocks, covariances, strict=True):
-        factors, identity = block.factors, np.eye(len(covariance))
+        operator, identity = block.factors.operator, np.eye(len(covariance))
         lower = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)
-        basis = identity if factors.basis is None else factors.basis
+        basis = identity if block.factors.basis is None else block.factors.basis
         columns = scipy.linalg.solve_triangular(lower, basis, lower=True, check_finite=False)
-        queries = factors.operator
-        if factors.structured:
-            queries = Composed(queries, identity)
-        ratios = factors.operator.quadratic_forms(covariance)
+        queries = Composed(operator, identity) if block.factors.structured else operator
+        ratios = operator.quadratic_forms(covariance)
         iterates.append(AdaptedIterate(columns, ratios, (identity, queries), lower))
-    plain = BlocksIterate(blocks, tuple(iterates))
+    plain = BlocksIterate(blocks, iterates)
     scale = float(np.sqrt(plain.profile.max() / plain.ratios.max()))
     root = np.sqrt(scale)
-    parts = (
+    parts = [
         AdaptedIterate(at.columns / root, scale * at.ratios, at.before, root * at.turn)
         for at in iterates
-    )
-    return BlocksIterate(blocks, tuple(parts))
+    ]
+    return BlocksIterate(blocks, parts)
 
 
 def first_of_blocks(blocks: MatrixBlocks, start: Weights) -> BlocksIterate:
@@ -182,7 +180,7 @@ class _BlocksChart(DiagonalChart[BlocksIterate]):
     """A chart that joins the charts of all blocks."""
 
     blocks: MatrixBlocks
-    charts: tuple[AdaptedChart, ...]
+    charts: Sequence[AdaptedChart]
 
     @cached_property
     def curvature(self) -> Array:
@@ -209,7 +207,7 @@ class _BlocksChart(DiagonalChart[BlocksIterate]):
     def ray(self, along: Array) -> Callable[[float], BlocksIterate]:
         pairs = zip(self.charts, self._split(along), strict=True)
         rays = [chart.ray(own) for chart, own in pairs]
-        return lambda length: BlocksIterate(self.blocks, tuple(ray(length) for ray in rays))
+        return lambda length: BlocksIterate(self.blocks, [ray(length) for ray in rays])
 
     def _split(self, along: Array) -> list[Array]:
         parts, end = [], 0  # np.split takes a tenth of a solve of 64 cells

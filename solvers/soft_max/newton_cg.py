@@ -241,12 +241,11 @@ def minimise(
                 break
             sharper = settings.sharpened(objective)
             if settings.extrapolated:
-                at, used = extrapolate(objective, sharper, at, model, settings, deadline)
+                at, used = extrapolate(sharper, model, settings, deadline)
                 products += used
             objective = sharper
             continue
-        ray = model.ray(along)
-        moved = line_search(objective, at, ray, slope, settings.sigma, settings.beta)
+        moved = line_search(objective, model, along, slope, settings.sigma, settings.beta)
         if moved is None:
             stop = stopping.spent(iterations)
             break
@@ -262,13 +261,8 @@ def minimise(
 
 
 def extrapolate(
-    objective: SoftMax,
-    sharper: SoftMax,
-    at: Iterate,
-    model: Model[AnyIterate],
-    settings: Settings,
-    deadline: Deadline = NEVER,
-) -> tuple[Iterate, int]:
+    sharper: SoftMax, model: Model[AnyIterate], settings: Settings, deadline: Deadline = NEVER
+) -> tuple[AnyIterate, int]:
     """Predict the minimiser of the next level; also return the number of products needed.
 
     The prediction follows the tangent of the path of minimisers, to first order in 1/t. After t has
@@ -276,28 +270,25 @@ def extrapolate(
     Newton's method would need a dozen steps from there; along the tangent the weights barely
     change.
     """
-    shrunk = 1 - objective.t1 / sharper.t1
+    shrunk = 1 - model.objective.t1 / sharper.t1
     right = -model.gradient - shrunk * model.drift
     tangent, used = conjugate_gradient(model, right, settings, deadline)
-    weights, (of_profile, of_ratios) = sharper.weights(at), model.derivatives(tangent)
+    weights, (of_profile, of_ratios) = sharper.weights(model.at), model.derivatives(tangent)
     slope = float(weights.p @ of_profile + (weights.q + sharper.omega) @ of_ratios)
-    if slope >= 0:
-        return at, used
-    ray = model.ray(tangent)
-    moved = line_search(sharper, at, ray, slope, settings.sigma, settings.beta)
-    return moved or at, used
+    moved = line_search(sharper, model, tangent, slope, settings.sigma, settings.beta)
+    return moved or model.at, used
 
 
 def line_search(
     objective: SoftMax,
-    at: Iterate,
-    ray: Callable[[float], AnyIterate],
+    model: Model[AnyIterate],
+    along: Array,
     slope: float,
     sigma: float,
     beta: float,
 ) -> AnyIterate | None:
-    """Algorithm 3: the first point on ``ray`` that decreases F enough; None if no point does."""
-    before = objective.value(at)
+    """Algorithm 3: the first point along a direction that decreases F enough; None if none does."""
+    ray, before = model.ray(along), objective.value(model.at)
     return sufficient_decrease(
         ray, objective.value, before, slope, sufficient=sigma, shrink=beta, least=_SMALLEST_STEP
     )

@@ -160,6 +160,10 @@ class Model(Generic[AnyIterate]):
 
     Attributes
     ----------
+    objective : SoftMax
+        F.
+    at : Iterate
+        The covariance.
     gradient : numpy.ndarray
         The gradient of F.
     damping : numpy.ndarray
@@ -168,7 +172,7 @@ class Model(Generic[AnyIterate]):
 
     def __init__(self, objective: SoftMax, at: AnyIterate) -> None:
         weights = objective.weights(at)
-        self._objective, self._at, self._p, self._q = objective, at, weights.p, weights.q
+        self.objective, self.at, self._p, self._q = objective, at, weights.p, weights.q
         self._chart = chart = at.chart(weights.p)
         self.gradient = chart.weighted(-weights.p, weights.q + objective.omega)
         self.damping = chart.damping(self.gradient)
@@ -177,7 +181,7 @@ class Model(Generic[AnyIterate]):
     @property
     def drift(self) -> Array:
         """The derivative of the gradient with respect to log t; t1 and t2 grow by equal factors."""
-        return self._spread(-self._at.profile, self._at.ratios)
+        return self._spread(-self.at.profile, self.at.ratios)
 
     def product(self, along: Array) -> Array:
         """The damped Hessian of F times a direction."""
@@ -195,7 +199,7 @@ class Model(Generic[AnyIterate]):
         return -less, more
 
     def _spread(self, a: Array, b: Array) -> Array:
-        p, q, objective = self._p, self._q, self._objective
+        p, q, objective = self._p, self._q, self.objective
         return self._chart.weighted(objective.t1 * p * (a - p @ a), objective.t2 * q * (b - q @ b))
 
 

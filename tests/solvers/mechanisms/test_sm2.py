@@ -184,9 +184,7 @@ def test_a_level_starts_near_its_minimiser_up_to_the_second_order_of_the_change_
     first = settings.first_level(SoftMax(np.zeros(6)), start)
     level = newton_cg.minimise(first, start, settings, NEVER, None)
     at, sharper = level.iterate, settings.sharpened(level.objective)
-    moved, _ = newton_cg.extrapolate(
-        level.objective, sharper, at, Model(level.objective, at), settings
-    )
+    moved, _ = newton_cg.extrapolate(sharper, Model(level.objective, at), settings)
     before, after = (np.linalg.norm(Model(sharper, one).gradient) for one in (at, moved))
     assert 0 < after < 0.03 * before
 
