@@ -47,15 +47,6 @@ class File(str):
     sha256: str
     rooted: str
 
-    def __new__(cls, written: str, path: str, sha256: str, rooted: str) -> "File":
-        """Create a `File` with the text ``written``."""
-        file = super().__new__(cls, written)
-        file.path, file.sha256, file.rooted = path, sha256, rooted
-        return file
-
-    def __reduce__(self) -> tuple[type["File"], tuple[str, str, str, str]]:
-        return File, (str(self), self.path, self.sha256, self.rooted)
-
 
 def as_file(value: str, expected: Collection[object]) -> str:
     """Return a parameter value, as a `File` if its type says that it names a file.
@@ -77,9 +68,11 @@ def as_file(value: str, expected: Collection[object]) -> str:
     if path is None:
         return value
     try:
-        whole = os.path.abspath(Path(path).expanduser())
-        rooted = value.removesuffix(path) + whole if value.endswith(path) else value
-        return File(value, whole, _hash_file(whole), rooted)
+        file = File(value)
+        file.path = os.path.abspath(Path(path).expanduser())
+        file.sha256 = _hash_file(file.path)
+        file.rooted = value.removesuffix(path) + file.path if value.endswith(path) else value
+        return file
     except (OSError, ValueError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise WorkloadError(

@@ -2,13 +2,12 @@
 
 import inspect
 import json
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from operator import methodcaller
-from typing import Any, cast
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -28,7 +27,7 @@ _WHOLE = ("delta", "epsilon", "keep")
 same name, ``--set`` changes that option instead."""
 _SINGLE = ("time_limit", "simulate", "reference")
 _BLOCK = ("mechanism", "targets", "neighbours", "replicates")
-_TABLES = ("published", "closed_form")
+_COMPARED = {"published", "closed_form", "claims"}
 
 _Keys = dict[str, JsonValue]
 _Values = list[JsonValue]
@@ -46,8 +45,7 @@ def parse(settings: Settings) -> dict[str, _Values]:
         If a setting has no ``=``, or its values cannot be read.
     """
     if isinstance(settings, Mapping):
-        given = {key: _make_plain(value, key) for key, value in settings.items()}
-        return {key: value if isinstance(value, list) else [value] for key, value in given.items()}
+        return {key: _make_plain(value, key) for key, value in settings.items()}
     values_of: dict[str, _Values] = {}
     for setting in [settings] if isinstance(settings, str) else settings:
         key, equals, text = setting.partition("=")
@@ -61,11 +59,11 @@ def parse(settings: Settings) -> dict[str, _Values]:
     return values_of
 
 
-def _make_plain(value: object, key: str) -> JsonValue:
-    """Convert a Python value, such as a numpy array, to the types of a YAML file."""
+def _make_plain(value: object, key: str) -> _Values:
+    """Convert Python values, such as a numpy array, to values of a YAML file."""
     try:
-        text = json.dumps(value, default=methodcaller("tolist"), allow_nan=False)
-        return cast(JsonValue, json.loads(text))
+        plain = json.loads(json.dumps(value, default=methodcaller("tolist"), allow_nan=False))
+        return plain if isinstance(plain, list) else [plain]
     except (AttributeError, TypeError, ValueError):
         raise ExperimentError(
             f"--set {key}: the value is {value!r}; expected texts, finite numbers, lists and "
@@ -138,10 +136,10 @@ def apply(document: Document, experiment: Experiment, settings: Settings) -> Doc
             near = nearest(key, keys(experiment))
             raise ExperimentError(f"{source}: no block takes {key!r}; {near}")
         if key == "reference" and values[0] != experiment.reference:
-            for kind in content.keys() & {*_TABLES, "claims"}:
+            for kind in content.keys() & _COMPARED:
                 content[kind] = [s for s in content[kind] if _refers_to(s, values[0])]
         elif key != "seed":  # published numbers on random problems come from other seeds
-            _pin(content, homes)
+            _pin(content, [home for home in homes if home.labels])
         for home in homes:
             match home.path:
                 case (_,):
@@ -167,7 +165,7 @@ def _find_homes(experiment: Experiment, key: str) -> Iterator[_Home]:
     for number, block in enumerate(experiment.blocks):
         if key in _BLOCK:
             entries = {"mechanism": block.mechanism, "targets": block.rules}.get(key, ())
-            labels = [entry.shown for entry in entries]
+            labels: list[Scalar] = [entry.shown for entry in entries]
             if key == "neighbours":
                 with suppress(SolverError):  # an invalid relation is about to be replaced
                     labels = [as_neighbours(entry).title for entry in _list_all(block.neighbours)]
@@ -177,11 +175,10 @@ def _find_homes(experiment: Experiment, key: str) -> Iterator[_Home]:
             if key in parameters:
                 entry, parameter = getattr(block, part), parameters[key]
                 given = entry.params if isinstance(entry, Entry) else entry
-                values, _ = list_values(
-                    parameter, given.get(key, getattr(parameter, "default", None))
-                )
-                labels_before = [each for each in map(label, values) if isinstance(each, Scalar)]
-                yield _Home(("blocks", number, part, key), coordinate, labels_before, block.group)
+                default = getattr(parameter, "default", None)
+                values, _ = list_values(parameter, given.get(key, default))
+                labels = [each for each in map(label, values) if isinstance(each, Scalar)]
+                yield _Home(("blocks", number, part, key), coordinate, labels, block.group)
                 coordinate = f"{part}_{key}"
 
 
@@ -238,10 +235,8 @@ def _list_owners(block: Block) -> list[tuple[str, Mapping[str, inspect.Parameter
         owners.append(("workload", families[block.workload.name].params))
     if isinstance(block.targets, Entry) and block.targets.name in rules:
         owners.append(("targets", rules[block.targets.name].params))
-    mechanisms = solvers.all_mechanisms()
-    taken = [
-        mechanisms[entry.name].params() for entry in block.mechanism if entry.name in mechanisms
-    ]
+    known = solvers.all_mechanisms()
+    taken = [known[entry.name].params() for entry in block.mechanism if entry.name in known]
     common = {key: next((o[key] for o in taken if key in o), None) for key in block.options}
     return [*owners, ("options", common)]
 
@@ -253,21 +248,20 @@ def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:
     or claim does not name, the labels are written into ``at``; if a coordinate has several such
     labels, a table is dropped instead.
     """
-    for kind in content.keys() & {*_TABLES, "claims"}:
+    for kind in content.keys() & _COMPARED:
         kept = []
         for statement in content[kind]:
-            stated = {**statement.get("at", {}), **statement.get("axes", {})}
-            pinned = defaultdict[str, dict[Scalar, None]](dict)
+            at, axes = statement.get("at", {}), statement.get("axes", {})
+            pinned: dict[str, list[Scalar]] = {}
             for home in homes:
-                if home.labels and home.concerns(statement) and home.coordinate not in stated:
-                    pinned[home.coordinate].update(dict.fromkeys(home.labels))
-            if kind != "claims" and any(len(labels) > 1 for labels in pinned.values()):
-                continue
-            at = {
-                name: [*labels] if kind == "claims" else next(iter(labels))
-                for name, labels in pinned.items()
-            }
-            kept.append({**statement, "at": {**statement.get("at", {}), **at}} if at else statement)
+                if home.concerns(statement) and home.coordinate not in {*at, *axes}:
+                    before = pinned.get(home.coordinate, [])
+                    pinned[home.coordinate] = list(dict.fromkeys([*before, *home.labels]))
+            if kind == "claims" or all(len(labels) == 1 for labels in pinned.values()):
+                added = {
+                    name: labels if labels[1:] else labels[0] for name, labels in pinned.items()
+                }
+                kept.append({**statement, "at": {**at, **added}} if added else statement)
         content[kind] = kept
 
 
