@@ -33,10 +33,13 @@ from workloads.operators.protocol import kron
 from workloads.workload import LARGEST_LISTED
 
 _HELD = 1e-10
-"""Relative tolerance within which the mechanism's own basis must reproduce L and B."""
+"""Relative tolerance within which the mechanism's own basis must reproduce L and B.
 
+Solutions promise ten digits of variances and of the privacy profile on the basis that they state.
+"""
 
 _SMALL = 64
+"""Largest identity that is stored densely: with 64 entries, both forms multiply equally fast."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +122,8 @@ class Factorisation(GaussianNoise):
     def _holds(self, own: InBasis) -> bool:
         """Whether ``own`` gives the queries, variances and profile of L and B, up to `_HELD`."""
         variances, profile = self.query_variances, self.strategy.squared_column_norms()
+        # with basis Q, representation R and covariance Σ, the variances are diag(R Σ Rᵀ) and the
+        # profile is diag(Qᵀ Σ⁻¹ Q); Σ is scaled to a diagonal of ones for its Cholesky factor
         units = np.sqrt(np.diag(own.covariance))[:, None]
         try:
             lower = scipy.linalg.cholesky(
@@ -135,7 +140,8 @@ class Factorisation(GaussianNoise):
         ):
             return False
         if not isinstance(own.queries, Explicit):
-            return True
+            return True  # W expressed in the basis has the structure of W, and is exact
+        # R Q = L B, in units of the noise
         rows, columns = np.sqrt(_positive(variances)), np.sqrt(_positive(profile))
         off = product(dense(own.representation), own.basis) - product(
             dense(self.left), dense(self.right)

@@ -31,7 +31,10 @@ A smaller room can be an effect of a solver's tolerance.
 """
 
 _SPANNED = 1e-9
+"""Largest part of a query outside the row space of B, relative to the query, that is rounding."""
+
 _LARGEST_ENTRIES = 2**26
+"""Most entries of the differences of all neighbours: 512 MiB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +120,13 @@ def beside(noise: GaussianNoise, problem: Problem | GraphProblem, further: Workl
         moved = np.concatenate(list(problem.neighbours.differences(both)), axis=1)
         queries, strategy = moved[: further.m], moved[further.m :]
         profile = np.square(strategy).sum(axis=0)
+    # section 3.2.1: v >= max_i w_i² / room_i keeps every entry of the profile at most Δ²
     largest = float(profile.max())
     room = np.where(profile < (1 - LEAST_ROOM) * largest, largest - profile, 0.0)
     needed = np.zeros(queries.shape)
     with np.errstate(divide="ignore"):
         np.divide(np.square(queries), room, out=needed, where=queries != 0)
+    # w = uᵀB is answered with the variance |u|² of uᵀz, for the u of least norm
     weights = scipy.linalg.lstsq(strategy.T, queries.T)[0].T
     missing = np.linalg.norm(queries - weights @ strategy, axis=1)
     spanned = missing <= _SPANNED * np.linalg.norm(queries, axis=1)

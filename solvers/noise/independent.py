@@ -155,6 +155,7 @@ def calibrated(
 
 
 _LARGEST_ENTRIES = 2**26
+"""Most entries of the differences of all neighbours for a privacy loss distribution: 512 MiB."""
 
 Place = Literal["queries", "data"]
 """Where independent noise is added: to the answers to the queries, or to the cells of x."""

@@ -25,6 +25,7 @@ ROUNDING = 1e-11
 """Relative rounding error that `check_noise` allows in probabilities and exponentials."""
 
 _LEAST = 1e-290
+"""Probabilities below this number may be rounded to any smaller one: they are nearly denormal."""
 
 
 def check_noise(mechanism: str, noise: Array, graph: QueryGraph, epsilon: float) -> None:

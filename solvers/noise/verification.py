@@ -67,9 +67,8 @@ def from_right_inverse(
         kept = _structured(problem, right, inverse, own)
     else:
         kept = _structured_in_basis(problem, right, own)
-    if kept is not None:
-        return kept
-    return _dense(mechanism, problem, times(problem.workload.matrix, inverse), right, inverse, own)
+    # L = W inverse, since W = M B for some M, and M B inverse = M
+    return kept or _dense(mechanism, problem, times(problem.workload.matrix, inverse), right, own)
 
 
 def noise_from_root(
@@ -96,9 +95,8 @@ def noise_from_root(
         return from_right_inverse(mechanism, problem, right, root, identity(len(basis)), queries)
     own = InBasis(Explicit(basis), queries, root)
     kept = _structured_in_basis(problem, right, own)
-    if kept is not None:
-        return kept
-    return _dense(mechanism, problem, times(queries.matrix(), root), right, None, own)
+    # L = queries root, since W = queries basis and basis = root B
+    return kept or _dense(mechanism, problem, times(queries.matrix(), root), right, own)
 
 
 def _of_full_rank(operator: QueryOperator, right: Array) -> bool:
@@ -110,18 +108,12 @@ def _of_full_rank(operator: QueryOperator, right: Array) -> bool:
 
 
 def _dense(
-    mechanism: str,
-    problem: Problem,
-    left: Array,
-    right: Array,
-    inverse: Array | None,
-    own: InBasis,
+    mechanism: str, problem: Problem, left: Array, right: Array, own: InBasis
 ) -> Factorisation:
     """Return the factorisation with dense factors, corrected until L B is W up to rounding.
 
-    L is corrected first, with ``inverse``, the right inverse of B, which is computed if it is None.
-    If this is not enough, B is corrected too: if the rank of W is below d, the rows of B span the
-    rows of W only up to rounding.
+    L is corrected first, by (W - L B) B⁺. If this is not enough, B is corrected too: if the rank of
+    W is below d, the rows of B span the rows of W only up to rounding.
     """
     workload = Explicit(problem.workload.matrix)
     columns = column_norms(right)
@@ -130,8 +122,8 @@ def _dense(
     right = np.where(small & ~seen_cells(workload), 0.0, right)
     missing = residual(workload, Explicit(left), right)
     if _REFINED < missing < np.inf:
-        known = np.asarray(np.linalg.pinv(right)) if inverse is None else inverse
-        left = left + product(dense(workload.array) - product(left, right), known)
+        inverse = np.asarray(np.linalg.pinv(right))
+        left = left + product(dense(workload.array) - product(left, right), inverse)
         missing = residual(workload, Explicit(left), right)
     if missing > _REFINED:  # infinite if a column of B that should be tiny is zero
         right = right + _least_squares(left, dense(workload.array) - product(left, right))
@@ -160,9 +152,7 @@ def _least_squares(left: Array, missing: Array) -> Array:
 def _solved(root: Array, basis: Array) -> Array:
     """Compute ``inv(root) @ basis``, by substitution if the root is lower triangular."""
     if np.any(np.triu(root, 1)):
-        units = np.exp2(np.round(np.log2(np.linalg.norm(root, axis=0))))
-        solved = scipy.linalg.solve(root / units, basis, check_finite=False)
-        return np.asarray(solved / units[:, None])
+        return np.asarray(np.linalg.solve(root, basis))  # scipy's would warn of unequal norms
     return np.asarray(scipy.linalg.solve_triangular(root, basis, lower=True, check_finite=False))
 
 
@@ -174,14 +164,13 @@ def _structured(
     If M is the exact L, with ``M B = W``, then L B - W is ``M (B inverse - I) B``. So the norm of
     ``B inverse - I`` bounds the `residual`, up to second order.
     """
-    off = product(right, inverse) - np.eye(len(right))
+    off = product(right, inverse) - np.eye(len(right))  # O(k² d), whatever the number of queries
     if not np.linalg.norm(off) <= _REFINED:
-        inverse = inverse - product(inverse, off)
+        inverse = inverse - product(inverse, off)  # a Newton step: what is off is squared
         off = product(right, inverse) - np.eye(len(right))
         own = replace(own, root=times(own.rows.matrix(), inverse))
     decoder = Composed(problem.workload.operator, inverse)
-    variances = decoder.squared_row_norms()
-    accurate = np.linalg.norm(off) <= LARGEST_RESIDUAL and _agree(decoder, variances, problem)
+    accurate = np.linalg.norm(off) <= LARGEST_RESIDUAL and _agree(decoder, problem)
     return Factorisation(decoder, Explicit(right), own) if accurate else None
 
 
@@ -193,20 +182,22 @@ def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factor
     if isinstance(own.root, float) or not structure_pays(own.queries):
         return None
     decoder = Composed(own.queries, own.root)
-    if not _agree(decoder, decoder.squared_row_norms(), problem):
+    if not _agree(decoder, problem):
         return None
     missing = residual(problem.workload.operator, decoder, right)
     if _REFINED < missing < np.inf:
+        # one step of iterative refinement of ``root B = basis``
         right = right - _solved(own.root, product(own.root, right) - own.basis)
         missing = residual(problem.workload.operator, decoder, right)
     return Factorisation(decoder, Explicit(right), own) if missing <= LARGEST_RESIDUAL else None
 
 
-def _agree(decoder: Composed, variances: Array, problem: Problem) -> bool:
-    """Whether ``variances`` are L's squared row norms, for a sample of the queries.
+def _agree(decoder: Composed, problem: Problem) -> bool:
+    """Whether L's structure gives accurate variances: those of rows of L, for a sample of queries.
 
     The sample contains the queries with the largest variance ratios, and equally spaced queries.
     """
+    variances = decoder.squared_row_norms()
     count = min(_SAMPLED_QUERIES, len(variances))
     tightest = np.argpartition(variances / problem.targets, -count)[-count:]
     spread = np.linspace(0, len(variances) - 1, count).astype(np.intp)

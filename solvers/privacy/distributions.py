@@ -17,10 +17,24 @@ from solvers.errors import OptionError
 from workloads.operators import Array
 
 _SMALLEST = 1e-300
+"""Least ε of a formula that divides by ε: its limits at 0 are reached long before."""
+
 _FLAT = 1e-4
+"""Number of steps times ε below which a power series is used.
+
+At 1e-4 both sides have a relative error of at most 1e-12; at 1e-3 the series has one of 2e-10, and
+at 1e-5 the closed form one of 3e-11.
+"""
+
 _STEEP = 30.0
+"""Largest ε of moments: at 30, noise other than 0 has a probability of 2e-13."""
+
 _FAR = 100.0
+"""Errors beyond this number over ε are left out of moments: their probability is 4e-44."""
+
 _GRID = 2**16
+"""Most errors for which moments are computed one by one; more are grouped, in less than 10 ms."""
+
 _LARGEST_ANSWER = 10**60
 """Largest n of a `TruncatedGeometric`: its fourth power does not overflow."""
 
