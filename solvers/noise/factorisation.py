@@ -35,7 +35,7 @@ from workloads.workload import LARGEST_LISTED
 _HELD = 1e-10
 """Relative tolerance within which the mechanism's own basis must reproduce L and B.
 
-Solutions promise ten digits of variances and of the privacy profile on the basis that they state.
+These are ten digits of the variances and of the privacy profile, of the fourteen that L and B have.
 """
 
 _SMALL = 64
