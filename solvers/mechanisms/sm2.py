@@ -8,12 +8,12 @@ open; the preset ``published`` has the paper's constants (docs/sm2.md).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
 import scipy
 
-from solvers.dual.iteration import Deadline
+from solvers.dual.iteration import Deadline, sufficient_decrease
 from solvers.dual.matrix_blocks import as_blocks
 from solvers.dual.programs import Weights
 from solvers.dual.spectrum import spectrum
@@ -28,10 +28,11 @@ from solvers.problem import Problem
 from solvers.soft_max import basis as bases
 from solvers.soft_max import charts, newton_cg
 from solvers.soft_max.newton_cg import Settings
-from solvers.soft_max.objective import Iterate, SoftMax
+from solvers.soft_max.objective import Iterate, SoftMax, soft_maximum
 from solvers.solution import Solution
 from workloads.operators import Array, Explicit
-from workloads.parameters import NotNegative, Seconds
+from workloads.operators.blas import inner, product
+from workloads.parameters import Bounds, NotNegative, Positive, Seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,3 +328,130 @@ class SMII(Settings, Mechanism):
             trace=result.trace,
             notes=notes,
         )
+
+
+_MU, _NTTOL, _TOL2, _SIGMA, _BETA, _LEAST_STEP = 2.0, 1e-3, 1e-10, 0.01, 0.5, 2.0**-49
+"""The constants of the authors' program (cmla-psu/matrixqueries, SM-II/softmax.py, March 2021)."""
+
+
+class _Weighted(SoftMax):
+    """The objective of the authors' program: each soft maximum is multiplied by its sharpness."""
+
+    def value(self, at: Iterate) -> float:
+        """The sum of the soft maxima, each multiplied by its sharpness."""
+        profile = self.t1 * soft_maximum(at.profile, self.t1)
+        return profile + self.t2 * soft_maximum(at.ratios, self.t2)
+
+    def descent(
+        self, at: bases.FixedIterate, steps: int
+    ) -> tuple[float, Callable[[float], bases.FixedIterate]]:
+        """The slope along the direction of the next step, and the iterates along it.
+
+        The steps of conjugate gradients use the matrix of equation (14) of arXiv v1, which is not
+        the Hessian: the second derivatives of the profile are multiplied by t1, and the products of
+        the two mean gradients with themselves are Kronecker products, ``G P G``, instead of outer
+        products of vectors, ``<G, P> G``. The matrix may be indefinite, which does not end the
+        steps. If the result ascends, the direction is minus the gradient.
+        """
+        weights = self.weights(at)
+        p, q, chart = weights.p, weights.q, at.chart(weights.p)
+        of_profile = chart.weighted(-self.t1 * p, np.zeros_like(q))
+        of_ratios = chart.weighted(np.zeros_like(p), self.t2 * q)
+        gradient = of_profile + of_ratios
+        direction, residual = np.zeros_like(gradient), -gradient
+        search, energy = residual, inner(residual, residual)
+        for _ in range(steps):
+            a, b = chart.forms(search)
+            image = chart.weighted(self.t1**2 * p * a, self.t2**2 * q * b)
+            image += self.t1**2 * chart.curved(search)
+            for mean in (of_profile, of_ratios):
+                image -= product(product(mean, search), mean)
+            length = energy / inner(search, image)
+            direction, residual = direction + length * search, residual - length * image
+            following = inner(residual, residual)
+            if following < _TOL2:
+                break
+            search, energy = residual + following / energy * search, following
+        if inner(direction, gradient) >= 0:
+            direction = -gradient
+        return inner(direction, gradient), chart.ray(direction)
+
+
+@dataclass(frozen=True)
+class PublishedSMII(Mechanism):
+    """SM-II as PVLDB 14(10) and arXiv v1 ran it, which stops above the optimum.
+
+    The authors' program differs from Algorithms 1 to 3 (`SMII`, preset ``published``): it minimises
+    t1 times the soft maximum of the profile plus t2 times that of the ratios, where t2 is MU t1
+    from the second level on; its tolerances apply to this objective; and its steps follow equation
+    (14), which is not the Hessian.
+
+    The steps amplify rounding: if the entries of W change in the 16th digit, Δ² changes by 1e-4 of
+    itself, and on marginals, which are symmetric, by 2e-3. If W has a lower rank than the basis,
+    there is no minimiser, and the noise that no query sees grows until the last level ends.
+
+    Attributes
+    ----------
+    basis : {"upper-triangular", "identity"}
+        The basis B: U for ranges, ages and PL-94, I for random queries and marginals.
+    scale : float, optional
+        The first covariance is this times I; default: d times the most with which I meets the
+        targets. These are the program's ``init_mat`` "id", where ``scale`` is d / ``id_factor``,
+        and "id_index".
+    cg_steps : int
+        The largest number of conjugate gradient steps: 5, and 3 on related queries.
+    smoothing : float
+        TOL: the last level is the first with ``(d + m) / t1`` below it.
+    time_limit : float, optional
+        Seconds after which the present covariance is returned.
+    """
+
+    name = "published-SM-II"
+    source = "the authors' code of PVLDB 14(10), section 7"
+
+    basis: Literal["upper-triangular", "identity"] = "upper-triangular"
+    scale: Positive | None = None
+    cg_steps: Annotated[int, Bounds(ge=1)] = 5
+    smoothing: Positive = 1e-3
+    time_limit: Seconds | None = None
+
+    def on_matrix(self, problem: Problem) -> Solution:
+        """The covariance at the end of the last level, with nothing certified."""
+        deadline = self.deadline
+        factored = bases.KINDS[self.basis](problem)
+        at = bases.place(problem, factored, np.eye(problem.workload.d))
+        scale = self.scale or problem.workload.d / float(at.ratios.max())
+        at = bases.place(problem, factored, scale * at.covariance)
+        objective, iterations = _Weighted(np.zeros(problem.workload.m)), 0
+        while not deadline.passed:
+            slope, ray = objective.descent(at, self.cg_steps)
+            iterations += 1
+            if -slope >= _NTTOL:
+                before, value = objective.value(at), objective.value
+                moved = sufficient_decrease(
+                    ray, value, before, slope, sufficient=_SIGMA, shrink=_BETA, least=_LEAST_STEP
+                )
+                if moved is None:
+                    break
+                at = moved
+            elif (at.profile.size + at.ratios.size) / objective.t1 < self.smoothing:
+                break
+            else:
+                t1 = _MU * objective.t1
+                objective = objective.sharpened(t1, _MU * t1)
+        queries = Explicit(factored.representation)
+        noise = noise_from_root(self.name, problem, factored.basis, queries, at.lower)
+        return Solution(
+            self.name,
+            problem,
+            noise.met(self.name, problem.targets),
+            iterations=iterations,
+            converged=False,
+            timed_out=deadline.passed,
+        )
+
+    def work(self, size: ProblemSize) -> Work:
+        """About 15 d steps, each of ``cg_steps`` products with a d² x d² matrix."""
+        m, d = size.m, size.d
+        flops = 15.0 * d * (self.cg_steps + 2) * (8.0 * d + 4.0 * m) * d * d
+        return Work(flops=1e9 + flops, bytes=40.0 * (m + d) * d + 100.0 * d * d)

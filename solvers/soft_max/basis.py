@@ -232,9 +232,21 @@ def first_in_basis(problem: Problem, factored: Factored, covariance: Array) -> F
     scipy.linalg.LinAlgError
         If the covariance is not positive definite.
     """
+    at = place(problem, factored, covariance)
+    return place(problem, factored, _MARGIN / float(at.ratios.max()) * covariance)
+
+
+def place(problem: Problem, factored: Factored, covariance: Array) -> FixedIterate:
+    """The covariance as an iterate, unscaled.
+
+    Raises
+    ------
+    scipy.linalg.LinAlgError
+        If the covariance is not positive definite.
+    """
     queries = Explicit(scaled_rows(factored.representation, problem.targets**-0.5))
-    inside = _MARGIN / float(queries.quadratic_forms(covariance).max()) * covariance
-    return _with_ratios(factored.basis, queries, inside, queries.quadratic_forms(inside))
+    ratios = queries.quadratic_forms(covariance)
+    return _with_ratios(factored.basis, queries, covariance, ratios)
 
 
 def _with_ratios(basis: Array, queries: Explicit, covariance: Array, ratios: Array) -> FixedIterate:

@@ -59,7 +59,7 @@ class Settings:
         The first t1 and t2; default: one over the largest profile entry or variance ratio of the
         first covariance.
     t2_rule : {"paper", "code"}
-        The rule for t2 after the first level: equal to t1, or MU times t1 as in the authors' code.
+        The rule for t2 after the first level: equal to t1, or MU times t1.
     extrapolated : bool
         Whether a level begins where the path of the minimisers is expected, to first order in 1/t,
         instead of at the last minimiser.

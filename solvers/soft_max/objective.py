@@ -86,7 +86,7 @@ class SoftMax:
         q = soft_weights(ratios + self.log_counts / self.t2, self.t2)
         return Weights(soft_weights(profile + self.log_cells / self.t1, self.t1), q)
 
-    def sharpened(self, t1: float, t2: float) -> "SoftMax":
+    def sharpened(self, t1: float, t2: float) -> Self:
         """A copy with another sharpness."""
         return replace(self, t1=t1, t2=t2)
 

@@ -139,3 +139,64 @@ def optimize(inputs: Inputs, start: Array, constants: Constants) -> tuple[Array,
             continue
         cov = cov + line_search(inputs, cov, s, t1, t2, constants) * s
     return cov, constants.MAXITER
+
+
+def equation_14(inputs: Inputs, cov: Array, t1: float, t2: float) -> tuple[Array, Array]:
+    """Equation (14) as arXiv v1 prints it, (k², k²): the parts of the profile and of the ratios."""
+    inverse = np.linalg.inv(cov)
+    of_profile = [-inverse @ np.outer(b, b) @ inverse for b in inputs.B.T]
+    of_ratios = [np.outer(v, v) / c for v, c in zip(inputs.L, inputs.c, strict=True)]
+    G, H = softmax(t1 * privacy(inputs, cov)), softmax(t2 * ratios(inputs, cov))
+    second = [-np.kron(g, inverse) - np.kron(inverse, g) + np.kron(g, g) for g in of_profile]
+    mean_g = np.tensordot(G, of_profile, 1)
+    mean_h = np.tensordot(H, of_ratios, 1)
+    left = t1 * (np.tensordot(G, second, 1) - np.kron(mean_g, mean_g))
+    right = t2 * np.tensordot(H, [np.kron(h, h) for h in of_ratios], 1)
+    return left, right - t2 * np.kron(mean_h, mean_h)
+
+
+def program(inputs: Inputs, start: Array, constants: Constants) -> tuple[Array, int]:
+    """SM-II as the authors' program ran it: the covariance and the iterations.
+
+    The objective is t1 times the soft maximum of the profile plus t2 times that of the ratios, the
+    tolerances apply to it, and t2 is MU t1 after the first level.
+    """
+    k, cov, t1, t2 = len(start), start, 1.0, 1.0
+    size = inputs.B.shape[1] + inputs.L.shape[0]
+
+    def value(cov: Array) -> float:
+        g, h = privacy(inputs, cov), ratios(inputs, cov)
+        return float(logsumexp(t1 * g) + logsumexp(t2 * h))
+
+    for iteration in range(1, constants.MAXITER + 1):
+        X = np.linalg.inv(cov) @ inputs.B
+        G, H = softmax(t1 * privacy(inputs, cov)), softmax(t2 * ratios(inputs, cov))
+        slope = t2 * inputs.L.T @ np.diag(H / inputs.c) @ inputs.L - t1 * X @ np.diag(G) @ X.T
+        left, right = equation_14(inputs, cov, t1, t2)
+        matrix, r = t1 * left + t2 * right, -slope.ravel()
+        s, p = np.zeros(k * k), r
+        for _ in range(constants.MAXCG):
+            a = r @ r / (p @ matrix @ p)
+            s, rest = s + a * p, r - a * matrix @ p
+            if rest @ rest < constants.TOL2:
+                break
+            p, r = rest + rest @ rest / (r @ r) * p, rest
+        delta = s @ slope.ravel()
+        if delta >= 0:
+            s = -slope.ravel()
+            delta = s @ slope.ravel()
+        if abs(delta) < constants.NTTOL:
+            if size / t1 < constants.TOL:
+                return cov, iteration
+            t1 = constants.MU * t1
+            t2 = constants.MU * t1
+            continue
+        alpha, before = 1.0, value(cov)
+        while True:
+            trial = cov + alpha * s.reshape(k, k)
+            positive = np.linalg.eigvalsh(trial)[0] > 0
+            if positive and value(trial) < before + alpha * constants.sigma * delta:
+                break
+            alpha *= constants.beta
+        cov = trial
+    return cov, constants.MAXITER

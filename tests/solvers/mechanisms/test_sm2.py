@@ -103,6 +103,98 @@ def test_the_published_constants_certify_nothing_and_claim_nothing():
     assert sm2.SMII().certifies
 
 
+# The authors' program
+
+
+def reference_of_program(matrix, targets, kind, first, cg_steps):
+    """The variances of the queries, and the number of steps."""
+    factored = basis.KINDS[kind](as_problem(matrix, targets))
+    inputs = reference.Inputs(factored.basis, np.asarray(factored.representation), targets)
+    constants = reference.Constants(MAXCG=cg_steps, TOL=0.5)
+    covariance, iterations = reference.program(inputs, first(inputs), constants)
+    ratios = reference.ratios(inputs, covariance)
+    return targets * ratios / ratios.max(), iterations
+
+
+@pytest.mark.parametrize(
+    ("matrix", "kind", "options"),
+    [
+        (LOWER.T, "upper-triangular", {"scale": 1.0}),
+        (LOWER.T, "upper-triangular", {}),
+        (SIGNS[:7], "identity", {"cg_steps": 3}),
+    ],
+)
+def test_published_sm2_is_the_literal_program(matrix, kind, options):
+    """To t1 = 32, before the program amplifies rounding errors too far."""
+    targets = np.random.default_rng(3).integers(1, 4, len(matrix)).astype(float)
+
+    def first(inputs):
+        unit = np.eye(len(inputs.B))
+        return unit * (options.get("scale") or 6 / reference.ratios(inputs, unit).max())
+
+    found = solvers.solve("published-SM-II", matrix, targets, basis=kind, smoothing=0.5, **options)
+    expected, iterations = reference_of_program(
+        matrix, targets, kind, first, options.get("cg_steps", 5)
+    )
+    assert found.iterations == iterations
+    np.testing.assert_allclose(found.query_variances, expected, rtol=1e-4)
+
+
+def test_equation_14_is_not_the_hessian():
+    """It has two terms too many: t1 at the second derivatives, and Kronecker products of means."""
+    generator = np.random.default_rng(5)
+    inputs = reference.Inputs(*generator.normal(size=(2, 3, 3)), np.array([1.0, 2.0, 3.0]))
+    cov, P = (root @ root.T + np.eye(3) for root in generator.normal(size=(2, 3, 3)))
+    t1, t2, step = 4.0, 4.0, 1e-5
+    ends = (reference.gradient(inputs, cov + side * step * P, t1, t2) for side in (1, -1))
+    hessian = np.subtract(*ends) / (2 * step)
+    np.testing.assert_allclose(
+        reference.hess_times_vec(inputs, cov, t1, t2, P), hessian, atol=1e-6 * np.abs(hessian).max()
+    )
+    printed = (sum(reference.equation_14(inputs, cov, t1, t2)) @ P.ravel()).reshape(3, 3)
+    assert np.abs(printed - hessian).max() > np.abs(hessian).max()
+    inverse = np.linalg.inv(cov)
+    X, V = inverse @ inputs.B, inputs.L / np.sqrt(inputs.c)[:, None]
+    mean_g = -X @ np.diag(reference.softmax(t1 * reference.privacy(inputs, cov))) @ X.T
+    mean_h = V.T @ np.diag(reference.softmax(t2 * reference.ratios(inputs, cov))) @ V
+    second = -inverse @ P @ mean_g - mean_g @ P @ inverse
+    outer = [mean @ P @ mean - np.sum(mean * P) * mean for mean in (mean_g, mean_h)]
+    np.testing.assert_allclose(
+        printed - (t1 - 1) * second + t1 * outer[0] + t2 * outer[1],
+        hessian,
+        atol=1e-6 * np.abs(hessian).max(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("family", "params", "options", "printed"),
+    [
+        pytest.param("published-range", {"d": 64}, {"scale": 1.0}, 10.63, marks=pytest.mark.slow),
+        pytest.param(
+            "published-random", {"d": 64}, {"basis": "identity"}, 2.58, marks=pytest.mark.slow
+        ),
+        (
+            "marginals",
+            {"attributes": 3, "orders": [1, 2], "values": 2},
+            {"basis": "identity"},
+            1.82,
+        ),
+    ],
+)
+def test_published_sm2_costs_what_the_tables_print(family, params, options, printed):
+    """The printed ratio of IP, which is a closed form, gives the cost of their reference.
+
+    On marginals, W has a lower rank than the basis.
+    """
+    workload = workloads.make(family, **params)
+    targets = workload.stated.targets if workload.stated else None
+    costs = [
+        solvers.solve(name, workload, targets, **given).squared_privacy_cost
+        for name, given in (("IP", {}), ("published-SM-II", options))
+    ]
+    assert costs[0] / costs[1] == pytest.approx(printed, abs=0.005)
+
+
 # Check values and certificates
 
 
