@@ -90,7 +90,7 @@ class Workload:
                 f"names as sizes, a sum of {self.m}, and the group of {listed} queries"
             )
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """The numbers of queries and of domain cells: (m, d)."""
         return self.operator.shape

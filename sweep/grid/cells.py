@@ -84,10 +84,18 @@ class Cell:
                 text = f"[{workload},{targets},{solved},{replicate}]"
             case "id":
                 text = f"[{workload},{targets},{mechanism},{replicate},{self.simulate}]"
-        for mark, spec in zip(_SEEDS, (self.workload, self.targets), strict=True):
-            if spec.seed is not None:
-                text = text.replace(mark, str(spec.seed + replicate - self.replicate))
+        for mark, seed in self._seeds:
+            text = text.replace(mark, str(seed + replicate))
         return digest(text)
+
+    @cached_property
+    def _seeds(self) -> list[tuple[str, int]]:
+        """The placeholders that the texts of random workloads and targets have in place of seeds.
+
+        Each is paired with the seed in replicate 0.
+        """
+        pairs = zip(_SEEDS, (self.workload.seed, self.targets.seed), strict=True)
+        return [(mark, seed - self.replicate) for mark, seed in pairs if seed is not None]
 
     @cached_property
     def _written(self) -> tuple[str, str, str, str]:
@@ -174,7 +182,8 @@ class Cells:
             for spec in (cell.workload, cell.targets)
         )
         made = replace(cell, coords=coords, workload=workload, targets=targets, replicate=replicate)
-        made.__dict__["_written"] = cell._written  # the same in all replicates
+        # the same in all replicates
+        made.__dict__.update(_written=cell._written, _seeds=cell._seeds)
         return made
 
     @cached_property
@@ -184,8 +193,7 @@ class Cells:
 
     def keys(self, kind: KeyKind) -> Keys:
         """Return every cell's key of the given kind."""
-        specs = (spec for family in self.used for spec in (family.workload, family.targets))
-        if kind in ("problem", "workload") and not any(spec.seed is not None for spec in specs):
+        if kind in ("problem", "workload") and not any(family._seeds for family in self.used):
             return self.by_family(lambda cell: cell.key(kind, 0)).astype(KEY)
         members = zip(self.family.tolist(), self.replicate.tolist(), strict=True)
         keys = (

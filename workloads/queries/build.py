@@ -157,7 +157,7 @@ def _make_workload(table: Table, domain: Domain) -> Workload:
     if not set(COLUMNS) & set(table.columns):
         raise WorkloadError(f"{source}: no column of targets; add one of: {', '.join(COLUMNS)}")
     rows = read_rows(table, domain)
-    counts = [row.count for row in rows]
+    counts = [math.prod(len(c.positions) for c in row.choices) for row in rows]
     if sum(counts) > MOST_QUERIES:
         raise WorkloadError(
             f"{source}: {sum(counts):,} queries, '*' written out; expected at most "

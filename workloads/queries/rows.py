@@ -140,11 +140,6 @@ class RowQueries:
     choices: tuple[Choices, ...]
     coefficients: Array | None
 
-    @property
-    def count(self) -> int:
-        """Number of queries."""
-        return math.prod(len(c.positions) for c in self.choices)
-
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The names of the queries, in order."""
