@@ -134,8 +134,8 @@ def plot(
         privacy, scaling, variances, profile, covariance, convergence, gradient or regions; by
         default all that the experiment declares or, if it declares none, ratio or utility.
     output
-        A file *.pdf, *.svg or *.png, or a folder for PDF files; by default STORE/figures, or
-        ./figures if the store is not on a disk.
+        A file *.pdf, *.svg or *.png (several figures get one each, NAME-FIGURE.png), or a folder
+        for PDF files; by default STORE/figures, or ./figures if the store is not on a disk.
     variable
         The variable to draw.
     x

@@ -217,22 +217,14 @@ def check_installed() -> None:
 def choose_files(pictures: Sequence[Picture], place: Path) -> list[tuple[Picture, Path]]:
     """Return every picture with the path of its file.
 
-    The path is ``place`` or, if ``place`` is a folder, that of a PDF file in this folder.
-
-    Raises
-    ------
-    SweepError
-        If one file is given for several pictures.
+    The path is ``place`` or, if ``place`` is a folder, that of a PDF file in this folder. Several
+    pictures for one file get a file each, whose name ends with that of the picture.
     """
     if not place.suffix or place.is_dir():
         return [(picture, place / f"{picture.name}.pdf") for picture in pictures]
-    if len(pictures) > 1:
-        names = ", ".join(picture.name for picture in pictures)
-        raise SweepError(
-            f"one file, {str(place)!r}, for {len(pictures)} figures ({names}); give a folder, or "
-            "choose one by its name or --group"
-        )
-    return [(pictures[0], place)]
+    if len(pictures) == 1:
+        return [(pictures[0], place)]
+    return [(picture, place.with_stem(f"{place.stem}-{picture.name}")) for picture in pictures]
 
 
 def _use_look() -> AbstractContextManager[None]:

@@ -193,6 +193,15 @@ def test_the_standard_figures_are_drawn_by_the_command_line(swept, tmp_path, com
     assert "a.gif" in refusal("plot", tmp_path, "ratio", "--output", "a.gif")
 
 
+def test_several_figures_for_one_file_get_a_file_each(tmp_path):
+    names = ("ratio-a", "ratio-b")
+    panel = drawing.Panel("", [drawing.Line("IP", [1.0], [1.0])], {})
+    pictures = [drawing.draw(name, [panel]) for name in names]
+    chosen = drawing.choose_files(pictures, tmp_path / "x.png")
+    assert [path.name for _, path in chosen] == ["x-ratio-a.png", "x-ratio-b.png"]
+    assert drawing.choose_files(pictures[:1], tmp_path / "x.png")[0][1].name == "x.png"
+
+
 @pytest.mark.parametrize("error", [ImportError("nowhere"), ValueError("'nope' is no backend")])
 def test_a_matplotlib_that_does_not_start_is_a_sentence(monkeypatch, error):
     monkeypatch.setattr(drawing, "import_module", Mock(side_effect=error))
