@@ -47,8 +47,8 @@ def variables(ctx: typer.Context) -> Iterator[str]:
 
     with suppress(SweepError):
         results = reading.open_dataset(_get_argument(ctx, "store"), reading.LARGE_TEXTS)
-        groups = reading.groups(results).values()
-        yield from dict.fromkeys(name for data in groups for name in frames.numeric(data))
+        groups = reading.split_groups(results).values()
+        yield from dict.fromkeys(name for data in groups for name in frames.list_numeric(data))
 
 
 def figures(ctx: typer.Context) -> Iterator[str]:

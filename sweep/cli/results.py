@@ -335,6 +335,7 @@ def scorecard(
     from rich.markdown import Markdown
 
     from sweep.errors import SweepError, command
+    from sweep.experiment.loading import load_experiment
     from sweep.report import consoles
     from sweep.report import output as files
     from sweep.report.messages import ProgressBar
@@ -364,7 +365,8 @@ def scorecard(
             spec = load_cluster(
                 cluster, allow_code=allow_code, allow_mixed=allow_mixed, patience=patience
             )
-            for experiment in cards.shorten(wanted) if quick else wanted.values():
+            for name, whole in wanted.items():
+                experiment = load_experiment(name, whole.quick) if quick else whole
                 with ProgressBar(consoles.make_console(error=True)) as bar:
                     store = folder / experiment.name
                     cards.renew(experiment, store, spec, allow_code=allow_code, listen=bar)

@@ -10,7 +10,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from sweep.dataset.reading import LARGE_TEXTS, Results, groups, open_dataset
+from sweep.dataset.reading import LARGE_TEXTS, Results, open_dataset, split_groups
 from sweep.errors import SweepError
 from sweep.experiment.canonical import Scalar
 from sweep.grid.cells import REPLICATE
@@ -45,7 +45,7 @@ def to_frame(results: Results | str | Path) -> pd.DataFrame:
         If the folder is not a store, or has no dataset yet.
     """
     opened = open_dataset(results) if isinstance(results, str | Path) else results
-    frames = [_cells(data).assign(group=group) for group, data in groups(opened).items()]
+    frames = [_cells(data).assign(group=group) for group, data in split_groups(opened).items()]
     whole = pd.concat(frames, ignore_index=True)
     last = [name for name in LARGE_TEXTS if name in whole]
     return whole[["group", *whole.columns.drop(["group", *last]), *last]]
@@ -64,7 +64,7 @@ def long(data: xr.Dataset, *variables: str) -> pd.DataFrame:
     """
     for variable in variables:
         check_variable(data, variable)
-    return _flat(data[list(dict.fromkeys([*variables, *cellwise(data)]))])
+    return _flat(data[list(dict.fromkeys([*variables, *list_cellwise(data)]))])
 
 
 def axes(data: xr.Dataset, variable: str) -> list[str]:
@@ -83,7 +83,7 @@ def rows_at(cells: pd.DataFrame, at: Mapping[str, Scalar]) -> pd.DataFrame:
     return cells
 
 
-def numeric(data: xr.Dataset) -> list[str]:
+def list_numeric(data: xr.Dataset) -> list[str]:
     """Return the names of the numeric variables, of which ``status`` is none."""
     return [
         str(name)
@@ -94,7 +94,7 @@ def numeric(data: xr.Dataset) -> list[str]:
 
 def check_variable(data: xr.Dataset, variable: str) -> None:
     """Raise SweepError unless the variable exists and is numeric."""
-    if variable not in (known := numeric(data)):
+    if variable not in (known := list_numeric(data)):
         raise SweepError(f"there is no numeric variable {variable!r}; {nearest(variable, known)}")
 
 
@@ -116,14 +116,14 @@ def where(frame: pd.DataFrame, condition: str | None) -> pd.DataFrame:
             f"condition {condition!r} uses {name!r}, which is neither a coordinate nor a variable "
             f"of a cell; {nearest(name, sorted(map(str, frame.columns)))}"
         )
-    kept = holding(parsed, frame)
+    kept = mask_rows(parsed, frame)
     if not kept.any():
         raise SweepError(f"condition {condition!r} holds for no cell")
     return frame[kept]
 
 
-def holding(condition: Condition, frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Mask of the rows for which a condition holds; see `where` for missing values."""
+def mask_rows(condition: Condition, frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return a mask of the rows for which a condition holds; see `where` for missing values."""
     columns = {name: _plain(frame[name]) for name in condition.names if name in frame}
     rows = (
         {name: column[row] for name, column in columns.items() if column[row] is not None}
@@ -155,8 +155,8 @@ def _cells(data: xr.Dataset) -> pd.DataFrame:
     return _flat(xr.Dataset(spread, coords))
 
 
-def cellwise(data: xr.Dataset) -> list[str]:
-    """The names of the variables with one value for each cell."""
+def list_cellwise(data: xr.Dataset) -> list[str]:
+    """Return the names of the variables with one value for each cell."""
     dims = set(data["status"].dims)
     return [str(name) for name, variable in data.data_vars.items() if set(variable.dims) <= dims]
 
@@ -172,7 +172,7 @@ def _flat(data: xr.Dataset) -> pd.DataFrame:
     return flat
 
 
-def statuses(results: Results) -> dict[str, int]:
+def count_statuses(results: Results) -> dict[str, int]:
     """Count the cells of every status, in the order of `Status`.
 
     A cell that is in several groups is counted once.
@@ -184,9 +184,9 @@ def statuses(results: Results) -> dict[str, int]:
     return {status.label: counted[status.label] for status in Status if counted[status.label]}
 
 
-def state(results: Results) -> str:
+def describe_state(results: Results) -> str:
     """Say that the results are complete, or how many cells have each status."""
-    counts = statuses(results)
+    counts = count_statuses(results)
     total = sum(counts.values())
     if counts.keys() <= {"ok", "not_applicable"}:
         return f"complete ({total:,} cells)"
@@ -194,13 +194,13 @@ def state(results: Results) -> str:
     return f"{summary} of {total:,} cells"
 
 
-def facts(results: Results) -> dict[str, str]:
+def list_facts(results: Results) -> dict[str, str]:
     """Return facts about the origin of the results, to be recorded in files made from them."""
     attributes = results.attrs
     return {
         "experiment": str(attributes.get("experiment", "")),
         "source": str(attributes.get("source", "")),
-        "state": state(results),
+        "state": describe_state(results),
         "revision": str(attributes.get("git_revision", "")),
         "neighbours": str(attributes.get("neighbours", "")),
         "journal": str(attributes.get("journal_state", "")),

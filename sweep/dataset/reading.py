@@ -101,7 +101,7 @@ def add_code_states(
     return replace_code(results)
 
 
-def groups(results: Results, only: str | None = None) -> dict[str, xr.Dataset]:
+def split_groups(results: Results, only: str | None = None) -> dict[str, xr.Dataset]:
     """Return the dataset of every group, or of the group ``only``, by the group's name.
 
     A single dataset gets the name of the experiment's first group, or the name ``results`` if the
@@ -148,4 +148,4 @@ def experiment_of(results: Results) -> Experiment:
 
 
 _parsed = lru_cache(maxsize=1)(parse_experiment)
-"""`parse_experiment` with its last result cached: `groups` parses the same text repeatedly."""
+"""`parse_experiment` with its last result cached: `split_groups` parses the same text again."""

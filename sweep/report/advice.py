@@ -86,11 +86,10 @@ def write_sections(advice: Advice) -> dict[str, ResultTable]:
     text = output.render_blocks("advice.j2", advice=advice, **helpers)
     parts = {}
     for name, columns in _write_columns(advice).items():
-        shown = pd.DataFrame({column: list(texts) for column, texts in columns.items()})
         title, *sentences = text[name]
         if sentences:
-            indexed = shown.set_index(list(columns)[:1]) if columns else shown
-            parts[name] = ResultTable(title, pd.DataFrame(), indexed, tuple(sentences))
+            shown = pd.DataFrame(columns).set_index(list(columns)[:1])
+            parts[name] = ResultTable(title, pd.DataFrame(), shown, tuple(sentences))
     return parts
 
 
@@ -158,7 +157,7 @@ def _write_columns(advice: Advice) -> dict[str, dict[str, Iterable[str]]]:
         heading = f"± at ε = {advice.budget.epsilon:g}"
         columns[heading] = (f"± {_format_number(width)}" for width in widths)
     return {
-        "short": {},
+        "short": {"": ()},
         "prices": {
             "target": (price.label for price in prices),
             "queries": (f"{price.queries:,}" for price in prices),
@@ -169,9 +168,7 @@ def _write_columns(advice: Advice) -> dict[str, dict[str, Iterable[str]]]:
         "mechanisms": {
             "mechanism": (one.mechanism for one in candidates),
             "ε": (_format_number(one.epsilon) for one in candidates),
-            "ε at δ = 0": (
-                _format_number(one.pure_epsilon).removesuffix("∞") for one in candidates
-            ),
+            "ε at δ = 0": (_format_number(c.pure_epsilon).removesuffix("∞") for c in candidates),
             "Δ": (_format_number(one.privacy_cost) for one in candidates),
             "Δ² above least": (_format_percent(one.excess) for one in candidates),
             "ended": (one.reason or "with an answer" for one in candidates),

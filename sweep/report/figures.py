@@ -97,7 +97,7 @@ def choose_default(results: Results, experiment: Experiment) -> list[str]:
 
     These are all figures that the experiment declares or, if it declares none, a standard figure.
     """
-    has = any("variance_ratio" in data for data in reading.groups(results).values())
+    has = any("variance_ratio" in data for data in reading.split_groups(results).values())
     return list(declared(experiment)) or ["ratio" if has else "utility"]
 
 
@@ -138,7 +138,7 @@ def draw(
         make, uses = _draw_scaling, ["x", "hue"]
     if unused := given.keys() - {"where", "group", "title", "size", "digits", *uses}:
         raise SweepError(f"figure {name!r} has no option {', '.join(sorted(unused))}; leave it out")
-    groups = reading.groups(results, wanted.group)
+    groups = reading.split_groups(results, wanted.group)
     drawn, troubles = list[Picture](), list[SweepError]()
     for label, data in groups.items():
         stem, prefix = (name, "") if len(groups) == 1 else (f"{name}-{label}", f"{label}: ")
@@ -151,7 +151,7 @@ def draw(
                 panels,
                 title=wanted.title if "title" in given else prefix + meant,
                 notes=notes,
-                facts=frames.facts(results),
+                facts=frames.list_facts(results),
                 size=wanted.size,
                 digits=wanted.digits,
                 share_y=bool(figure.panels),
@@ -372,7 +372,7 @@ def _draw_arrays(source: _Source, figure: Figure) -> _Drawn:
             "it shows arrays that only the store has; give the store's folder, as in "
             "ds.sweep.plot('profile', store='results/mine')"
         )
-    cells = frames.where(frames.long(data[frames.cellwise(data)]), figure.where)
+    cells = frames.where(frames.long(data[frames.list_cellwise(data)]), figure.where)
     ok = cells[cells["status"] == "ok"]
     if "replicate" in ok:
         ok = ok[ok["replicate"] == ok["replicate"].min()]

@@ -61,7 +61,7 @@ class Plots:
         folder = None if store is None else locate(store)
         pictures = figures.draw(self._results, experiment, name, changes, folder)
         if len(pictures) > 1:
-            listed = ", ".join(reading.groups(self._results))
+            listed = ", ".join(reading.split_groups(self._results))
             raise SweepError(
                 f"{len(pictures)} groups have figure {name!r}; name one of {listed} as group"
             )
@@ -138,9 +138,9 @@ class SweepAccessor:
         SweepError
             If there are several groups.
         """
-        (data, *others) = reading.groups(self._results).values()
+        (data, *others) = reading.split_groups(self._results).values()
         if others:
-            names = ", ".join(reading.groups(self._results))
+            names = ", ".join(reading.split_groups(self._results))
             raise SweepError(
                 f"there is a status for each of several groups; take one of them: {names}"
             )
@@ -152,14 +152,16 @@ class SweepAccessor:
         cells = self.frame()
         troubled = cells[cells["status"].isin([status.label for status in TROUBLED])]
         axes = [
-            name for data in reading.groups(self._results).values() for name in data["status"].dims
+            name
+            for data in reading.split_groups(self._results).values()
+            for name in data["status"].dims
         ]
         kept = ["group", *dict.fromkeys(map(str, axes)), "status", "error", "host", "cell"]
         return troubled[[name for name in kept if name in troubled]].reset_index(drop=True)
 
     def __repr__(self) -> str:
         title = self._results.attrs.get("title", "results")
-        return f"{title}: {frames.state(self._results)}"
+        return f"{title}: {frames.describe_state(self._results)}"
 
     def _repr_html_(self) -> str:
         listed = tables.make_tables(self._results, reading.experiment_of(self._results))

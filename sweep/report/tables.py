@@ -142,7 +142,7 @@ def make_number_tables(
             "name each coordinate once"
         )
     tables, troubles = list[ResultTable](), list[SweepError]()
-    for group, data in reading.groups(results, wanted.group).items():
+    for group, data in reading.split_groups(results, wanted.group).items():
         try:
             compared = list(_make_comparisons(group, data, experiment, wanted))
             if wanted.value and not compared:
@@ -157,7 +157,7 @@ def make_number_tables(
 
 def make_claims_table(results: Results, experiment: Experiment) -> ResultTable:
     """Return the table of the paper's claims, with the measured ranges and the verdicts."""
-    groups = reading.groups(results)
+    groups = reading.split_groups(results)
     first = next(iter(groups), "")
     numbers, texts = [], []
     for claim in experiment.claims:

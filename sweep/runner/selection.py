@@ -53,7 +53,7 @@ def select_cells(stored: StoredExperiment, ledger: Ledger, where: str | None) ->
         cells = frames.to_frame(bare).assign(group=grid.group)
         positions = stored.cells.index.positions(cells["cell"].to_list())
         cells["code"] = states[positions]
-        chosen.append(positions[frames.holding(condition, cells)])
+        chosen.append(positions[frames.mask_rows(condition, cells)])
     for name in sorted(condition.names - names):
         raise SweepError(
             f"condition {where!r} uses {name!r}, which has no value for each cell of store "

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sweep.cluster.specification import ClusterSpec
 from sweep.dataset import frames
 from sweep.dataset.build import build_group
-from sweep.dataset.pivots import label_text
+from sweep.dataset.pivots import label_text, labels_of
 from sweep.dataset.reading import LARGE_TEXTS, open_dataset
 from sweep.errors import SweepError
 from sweep.events import Listener
@@ -23,7 +23,7 @@ from sweep.experiment.loading import load_experiment
 from sweep.experiment.schema import Claim, Experiment
 from sweep.grid.cells import REPLICATE
 from sweep.grid.expansion import lay_out
-from sweep.grid.grids import Grid, unite_cells
+from sweep.grid.grids import unite_cells
 from sweep.runner import commands
 from sweep.runner.selection import STALE
 from sweep.runner.status import status
@@ -118,11 +118,6 @@ def load_judged(names: Sequence[str]) -> dict[str, Experiment]:
     return {n: e for n, e in loaded.items() if names or (e.scorecard and e.is_compared)}
 
 
-def shorten(wanted: Mapping[str, Experiment]) -> list[Experiment]:
-    """Return the experiments with only those sizes that take seconds."""
-    return [load_experiment(name, whole.quick) for name, whole in wanted.items()]
-
-
 def renew(
     experiment: Experiment, store: Path, cluster: ClusterSpec, *, allow_code: bool, listen: Listener
 ) -> None:
@@ -175,7 +170,7 @@ def _score(experiment: Experiment, stores: Path) -> Scorecard:
         attributes = open_dataset(stores / name, without=LARGE_TEXTS).attrs
         run = replace(
             run,
-            run_at=_describe_run(grids, groups),
+            run_at=_describe_run(groups.values()),
             statuses=count_statuses(np.intersect1d(unite_cells(grids).ids, store.cells), ledger),
             revision=attributes.get("git_revision", ""),
             machine=attributes.get("cpu_model", ""),
@@ -207,17 +202,15 @@ def _score(experiment: Experiment, stores: Path) -> Scorecard:
     return Scorecard(runs=(run,), numbers=tuple(numbers), claims=tuple(claims))
 
 
-def _describe_run(grids: Sequence[Grid], groups: Mapping[str, xr.Dataset]) -> str:
+def _describe_run(groups: Iterable[xr.Dataset]) -> str:
     """Describe in words what was run: the number of draws, and the labels of incomplete axes."""
     wanted = defaultdict[str, dict[Scalar, None]](dict)
     run = defaultdict[str, set[Scalar]](set)
-    for grid in grids:
-        if grid.group in groups:
-            cells = frames.long(groups[grid.group])
-            for axis in grid.axes:
-                for name, labels in {axis.name: axis.values, **axis.companions}.items():
-                    wanted[name].update(dict.fromkeys(labels))
-                    run[name] |= {*cells[name]}
+    for data in groups:
+        cells = frames.long(data)
+        for name in (name for name in map(str, data.coords) if name in cells):
+            wanted[name].update(dict.fromkeys(labels_of(data, name)))
+            run[name] |= {*cells[name]}
     wanted.pop(REPLICATE, None)
     draws = len(run[REPLICATE])
     parts = [f"{draws} draws"] if draws > 1 else []
