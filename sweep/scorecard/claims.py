@@ -75,7 +75,8 @@ def judge(data: xr.Dataset | None, claim: Claim) -> Judgement:
         return Judgement(
             Verdict.UNJUDGED, "; ".join(filter(None, (_explain_missing(numbers), without)))
         )
-    values = finite[_NUMBER]
+    # as many digits as are kept: rounding errors decide nothing, such as 1 + 2e-16 against 1
+    values = finite[_NUMBER].map("{:.7g}".format).astype(np.float64)
     against = finite[[not _is_within(value, claim.least, claim.most) for value in values]]
     seeds = numbers[REPLICATE].nunique()
     held, within = seeds - against[REPLICATE].nunique(), 1 - len(against) / len(finite)
