@@ -8,7 +8,7 @@ relaxing c_i by one per cent saves q_i per cent of Δ².
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -385,7 +385,7 @@ def advise(
         replace(one, excess=float(np.maximum(one.squared_privacy_cost / bound - 1, 0.0)))
         for one in ranked
     )
-    recommended = _recommend(candidates, solved)
+    recommended = _recommend(candidates)
     best = solved[recommended.mechanism]
     priced = _choose_priced(solved.values(), problem.workload.m)
     prices: tuple[Price, ...] = ()
@@ -524,11 +524,9 @@ def _choose_priced(solutions: Iterable[Solution], queries: int) -> Solution | No
     return min(certified, key=lambda s: (max(s.gap, _CLOSE), s.runtime), default=None)
 
 
-def _recommend(candidates: Sequence[Candidate], solved: Mapping[str, Solution]) -> Candidate:
+def _recommend(candidates: Sequence[Candidate]) -> Candidate:
     """Return the quickest of the Gaussian mechanisms whose Δ² is the least, up to `_CLOSE`."""
-    gaussian = [
-        c for c in candidates if c.mechanism in solved and solved[c.mechanism].noise.gaussian
-    ]
+    gaussian = [c for c in candidates if np.isfinite(c.squared_privacy_cost)]
     if not gaussian:
         reasons = "; ".join(candidate.reason for candidate in candidates if candidate.reason)
         raise NotApplicableError(

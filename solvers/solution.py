@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from solvers.dual.iteration import Trace
 from solvers.dual.programs import Weights
 from solvers.errors import NotApplicableError, OptionError, SolveFailedError
-from solvers.noise.free_queries import FreeQueries, beside
+from solvers.noise.free_queries import FreeQueries, find_free_queries
 from solvers.noise.noise import GaussianNoise, Noise
 from solvers.privacy.budget import BudgetCurve
 from solvers.problem import GraphProblem, Problem, as_float
@@ -332,7 +332,7 @@ class Solution:
             If the noise is not Gaussian, or too large to be written out.
         """
         workload = candidates if isinstance(candidates, Workload) else from_matrix(candidates)
-        return beside(self._gaussian, self.problem, workload)
+        return find_free_queries(self._gaussian, self.problem, workload)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Draw n vectors of errors, shape (n, m); for experiments, never for a release.

@@ -1,4 +1,4 @@
-"""Build solutions from a strategy, a covariance or its root, or a noise matrix.
+"""Build solutions from a strategy, or from a covariance or its root.
 
 A strategy S is a matrix of other queries; the answers to W are derived from noisy answers to S.
 
@@ -17,15 +17,13 @@ In both cases the privacy profile consists of the squared column norms of S, up 
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
 
 from solvers.dual.spectrum import Spectrum
 from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.noise import verification
 from solvers.noise.factorisation import Factorisation, identity
-from solvers.noise.noise_matrix import NoiseMatrix, check_noise, given
 from solvers.noise.verification import from_right_inverse
-from solvers.problem import GraphProblem, Problem
+from solvers.problem import Problem
 from solvers.problem.factors import seen_cells
 from solvers.problem.row_space import factor_if_well_conditioned, power_of_two, singular_rows
 from solvers.solution import Solution
@@ -169,26 +167,3 @@ def inner_unscaled(mechanism: str, problem: Problem, p: Array, spectrum: Spectru
     own = problem.factors.basis
     basis = identity(problem.workload.d) if own is None else Explicit(own)
     return from_right_inverse(mechanism, problem, right, inverse, basis, problem.queries)
-
-
-def from_noise_matrix(
-    mechanism: str, problem: GraphProblem, epsilon: float, prior: ArrayLike, noise: Array
-) -> Solution:
-    """Return the solution with this noise matrix, after checking the matrix.
-
-    Parameters
-    ----------
-    prior : str or array_like, shape (n,)
-        A prior that `workloads.priors.make` accepts.
-
-    Raises
-    ------
-    OptionError
-        If ε is not positive, or the prior is unknown or invalid.
-    SolveFailedError
-        If a row of the matrix is not a distribution, or the matrix is not ε-differentially private.
-    """
-    _, probabilities = given(problem, epsilon, prior)
-    check_noise(mechanism, noise, problem.graph, epsilon)
-    checked = NoiseMatrix(problem, float(epsilon), np.asarray(probabilities), noise)
-    return Solution(mechanism, problem, checked)

@@ -14,7 +14,7 @@ import scipy
 
 from solvers.errors import NotApplicableError, OptionError
 from solvers.mechanism import Mechanism
-from solvers.noise.independent import DATA, QUERIES, IndependentNoise, Place
+from solvers.noise.independent import IndependentNoise, Place
 from solvers.noise.information import CosineSquared
 from solvers.privacy.budget import NoBudget
 from solvers.problem import Problem
@@ -69,7 +69,7 @@ class FisherBounded(Mechanism):
     name = "fisher-bounded"
     source = "Farokhi and Sandberg, Corollaries 1, 3 and 4"
 
-    on: Place = QUERIES
+    on: Place = "queries"
     slope: float = 0.0
 
     def on_matrix(self, problem: Problem) -> Solution:
@@ -91,7 +91,7 @@ class FisherBounded(Mechanism):
         source = CosineSquared(-0.5 - mean, 0.5 - mean, self.slope)
         m, d = problem.workload.shape
         squares = problem.workload.operator.squared_row_norms()
-        if self.on == DATA:
+        if self.on == "data":
             widths = np.sqrt([1.0 / (source.variance * np.max(squares / problem.targets))])
             decoder = scaled_rows(problem.workload.matrix, np.full(m, widths[0]))
             measures = {

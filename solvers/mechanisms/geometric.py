@@ -13,11 +13,11 @@ import scipy
 from solvers.errors import NotApplicableError, OptionError
 from solvers.forms.differences import Differences
 from solvers.mechanism import GraphOption, MatrixOption, Mechanism
-from solvers.noise.independent import QUERIES, Place, perturbed
+from solvers.noise.independent import Place, perturb
+from solvers.noise.noise_matrix import from_noise_matrix
 from solvers.privacy import distributions
 from solvers.problem import GraphProblem, Problem
 from solvers.solution import Solution
-from solvers.strategy import from_noise_matrix
 from workloads.operators import Array
 from workloads.operators.protocol import kron
 from workloads.parameters import Positive, PriorText
@@ -93,7 +93,7 @@ class Geometric(Mechanism):
     name = "geometric"
     source = "Ghosh et al., STOC 2009; ElSalamouny et al., section 6"
 
-    on: MatrixOption[Place] = QUERIES
+    on: MatrixOption[Place] = "queries"
     epsilon: GraphOption[Positive] = 1.0
     prior: GraphOption[PriorText | list[float]] = UNIFORM
     spend: GraphOption[str | float | list[float]] = "even"
@@ -115,7 +115,7 @@ class Geometric(Mechanism):
                 f"{broken.flat[0]:g}; expected whole numbers, whose answers are whole too. Use "
                 "'laplace' for real entries, or scale the queries"
             )
-        return Solution(self.name, problem, perturbed(problem, distributions.Geometric(), self.on))
+        return Solution(self.name, problem, perturb(problem, distributions.Geometric(), self.on))
 
     def on_differences(self, differences: Differences) -> Solution:
         """Noise that is calibrated to the sensitivity under replace-one neighbours."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from solvers.forms.differences import Differences
 from solvers.mechanism import Mechanism, ProblemSize, Work, structured_work
-from solvers.noise.independent import DATA, QUERIES, Place, perturbed
+from solvers.noise.independent import Place, perturb
 from solvers.noise.information import laplace_entropy
 from solvers.privacy import distributions
 from solvers.problem import Problem
@@ -34,14 +34,14 @@ class Laplace(Mechanism):
     name = "laplace"
     source = "Dwork et al., TCC 2006; Farokhi and Sandberg, Proposition 3"
 
-    on: Place = QUERIES
+    on: Place = "queries"
 
     def on_matrix(self, problem: Problem) -> Solution:
         """Independent noise of one scale."""
-        noise = perturbed(problem, distributions.Laplace(), self.on)
+        noise = perturb(problem, distributions.Laplace(), self.on)
         squared_scale = noise.source.variance / 2
         workload = problem.workload
-        if self.on == DATA:
+        if self.on == "data":
             measures = {
                 "fisher_information": workload.d / squared_scale,
                 "cramer_rao_bound": workload.d * squared_scale,
@@ -49,7 +49,7 @@ class Laplace(Mechanism):
         else:
             total = float(workload.operator.squared_row_norms().sum())
             measures = {"fisher_information": total / squared_scale}
-        if workload.m == 1 and self.on == QUERIES:
+        if workload.m == 1 and self.on == "queries":
             measures["cramer_rao_bound"] = squared_scale / total
             measures["noise_entropy"] = laplace_entropy(noise.total_variance)
         return Solution(self.name, problem, noise, measures=measures)

@@ -23,14 +23,13 @@ from solvers.mechanism import Mechanism, ProblemSize, Work
 from solvers.mechanisms.geometric import Geometric
 from solvers.mechanisms.randomised_response import RandomisedResponse
 from solvers.mechanisms.tight_constraints import TightConstraints
-from solvers.noise.noise_matrix import NoiseMatrix, given
+from solvers.noise.noise_matrix import NoiseMatrix, from_noise_matrix, read_prior
 from solvers.problem import GraphProblem
 from solvers.solution import Solution
-from solvers.strategy import from_noise_matrix
 from workloads import QueryGraph
 from workloads.operators import Array
 from workloads.parameters import Positive, PriorText, Seconds
-from workloads.priors import UNIFORM
+from workloads.priors import UNIFORM, constraints
 
 LARGEST = 100
 """Largest number n of answers; the program has n² + n variables and 2n constraints per edge."""
@@ -181,7 +180,8 @@ class LPOptimal(Mechanism):
                 f"lp-optimal: workload {graph.name!r} has {graph.n} answers and its linear program "
                 f"{graph.n**2 + graph.n} variables; it applies up to {LARGEST} answers"
             )
-        phi, probabilities = given(problem, self.epsilon, self.prior)
+        phi = constraints(graph, self.epsilon)
+        probabilities = read_prior(problem, self.epsilon, self.prior)
         seconds = self.deadline.remaining
         result = _solve_program(graph, self.epsilon, probabilities, seconds)
         candidates = _solve_closed_forms(problem, self.epsilon)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from solvers.mechanism import Mechanism
+from solvers.noise.noise_matrix import from_noise_matrix
 from solvers.problem import GraphProblem
 from solvers.solution import Solution
-from solvers.strategy import from_noise_matrix
 from workloads.parameters import Positive, PriorText
 from workloads.priors import UNIFORM
 

@@ -25,13 +25,12 @@ import scipy
 from solvers.errors import NotApplicableError
 from solvers.forms.differences import Differences
 from solvers.mechanism import GraphOption, MatrixOption, Mechanism
-from solvers.noise.independent import calibrated
-from solvers.noise.noise_matrix import given
+from solvers.noise.independent import calibrate
+from solvers.noise.noise_matrix import from_noise_matrix
 from solvers.privacy.distributions import Measure, TruncatedGeometric
 from solvers.privacy.privacy_loss import GEOMETRIC, one_column
 from solvers.problem import GraphProblem, Problem
 from solvers.solution import Solution
-from solvers.strategy import from_noise_matrix
 from workloads import QueryGraph
 from workloads.operators import Array
 from workloads.parameters import Bounds, Positive, PriorText
@@ -179,7 +178,7 @@ class TightConstraints(Mechanism):
         decoder = scipy.sparse.csr_array(scipy.sparse.diags_array(steps))
         truncated = TruncatedGeometric(self.n, self.measure)
         moved = one_column(GEOMETRIC, queries)
-        noise = calibrated(problem, truncated, float(queries), decoder, moved)
+        noise = calibrate(problem, truncated, float(queries), decoder, moved)
         return Solution(self.name, problem, noise, notes={"queries_composed": queries})
 
     def on_differences(self, differences: Differences) -> Solution:
@@ -194,7 +193,7 @@ class TightConstraints(Mechanism):
         NotApplicableError
             If there is no such z; the message gives the ranges of ε for which z exists.
         """
-        phi, _ = given(problem, self.epsilon, self.prior)
+        phi = constraints(problem.graph, self.epsilon)
         diagonal = weights(phi, np.ones(len(phi)))
         if diagonal is None or diagonal.min() < 0:
             ranges = " and ".join(

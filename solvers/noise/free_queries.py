@@ -91,8 +91,10 @@ class FreeQueries:
         return np.asarray(self.fresh * float((used[seen] / self.room[seen]).max(initial=0.0)))
 
 
-def beside(noise: GaussianNoise, problem: Problem | GraphProblem, further: Workload) -> FreeQueries:
-    """Return the variances of further queries at no privacy cost, for `Solution.free_queries`.
+def find_free_queries(
+    noise: GaussianNoise, problem: Problem | GraphProblem, further: Workload
+) -> FreeQueries:
+    """Find the variances of further queries at no privacy cost, for `Solution.free_queries`.
 
     Under replace-one, each pair of neighbouring cells has its own room. A query that is constant
     over the cells between which a record moves has a public answer, so its variance is 0.

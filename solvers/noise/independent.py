@@ -17,7 +17,7 @@ from solvers.noise.information import CosineSquared
 from solvers.noise.noise import Noise
 from solvers.privacy.budget import BudgetCurve, LossBudget, PureBudget
 from solvers.privacy.distributions import Distribution, Geometric, Laplace
-from solvers.privacy.privacy_loss import Moves, moves, one_column
+from solvers.privacy.privacy_loss import Moves, find_moves, one_column
 from solvers.problem import Problem
 from workloads.operators import Array, Explicit, Matrix
 from workloads.operators.combined import scaled_rows
@@ -128,7 +128,7 @@ class IndependentNoise(Noise):
         return super().record() | pure
 
 
-def calibrated(
+def calibrate(
     problem: Problem,
     distribution: Distribution,
     sensitivity: float,
@@ -160,11 +160,8 @@ _LARGEST_ENTRIES = 2**26
 Place = Literal["queries", "data"]
 """Where independent noise is added: to the answers to the queries, or to the cells of x."""
 
-QUERIES: Place = "queries"
-DATA: Place = "data"
 
-
-def perturbed(problem: Problem, noise: Geometric | Laplace, on: Place) -> IndependentNoise:
+def perturb(problem: Problem, noise: Geometric | Laplace, on: Place) -> IndependentNoise:
     """Return independent noise on every query's answer, or on every cell of x.
 
     Under add-remove, neighbours differ by 1 in one cell. The 1-norm sensitivity of the queries is
@@ -178,16 +175,16 @@ def perturbed(problem: Problem, noise: Geometric | Laplace, on: Place) -> Indepe
         The distribution of the noise on one number.
     """
     matrix, neighbours = problem.workload.matrix, problem.neighbours
-    if on == DATA:
+    if on == "data":
         cells = 1 if neighbours.add_remove else 2
-        return calibrated(problem, noise, float(cells), matrix, one_column(noise.name, cells))
+        return calibrate(problem, noise, float(cells), matrix, one_column(noise.name, cells))
     identity = scipy.sparse.csr_array(scipy.sparse.eye_array(problem.workload.m))
     if neighbours.add_remove:
         sensitivity = float(abs(scipy.sparse.csr_array(matrix)).sum(axis=0).max())
-        moved = moves(noise.name, matrix)
+        moved = find_moves(noise.name, matrix)
     else:
         differences = partial(neighbours.differences, problem.workload.dense)
         sensitivity = max(float(np.abs(part).sum(axis=0).max()) for part in differences())
         few = problem.workload.m * neighbours.count(problem.workload.d) <= _LARGEST_ENTRIES
-        moved = moves(noise.name, np.concatenate(list(differences()), axis=1)) if few else None
-    return calibrated(problem, noise, sensitivity, identity, moved)
+        moved = find_moves(noise.name, np.concatenate(list(differences()), axis=1)) if few else None
+    return calibrate(problem, noise, sensitivity, identity, moved)

@@ -17,6 +17,7 @@ from solvers.errors import NotApplicableError, OptionError, SolveFailedError
 from solvers.noise.noise import Noise
 from solvers.privacy.budget import BudgetCurve
 from solvers.problem import GraphProblem
+from solvers.solution import Solution
 from workloads import QueryGraph, WorkloadError, priors
 from workloads.operators import Array
 from workloads.priors import classes, weights
@@ -276,16 +277,31 @@ class NoiseMatrix(Noise):
         return priors.constraints(self.problem.graph, self.epsilon)
 
 
-def given(problem: GraphProblem, epsilon: float, prior: ArrayLike) -> tuple[Array, Array]:
-    """Return the matrix Φ at ε, and the probabilities of the prior that the user wrote.
+def read_prior(problem: GraphProblem, epsilon: float, prior: ArrayLike) -> Array:
+    """Return the probabilities of the prior that the user wrote; OptionError if it is invalid."""
+    try:
+        return priors.make(prior, problem.graph, epsilon)
+    except WorkloadError as error:
+        raise OptionError(str(error), "prior") from None
+
+
+def from_noise_matrix(
+    mechanism: str, problem: GraphProblem, epsilon: float, prior: ArrayLike, noise: Array
+) -> Solution:
+    """Return the solution with this noise matrix, after checking the matrix.
+
+    Parameters
+    ----------
+    prior : str or array_like, shape (n,)
+        A prior that `workloads.priors.make` accepts.
 
     Raises
     ------
     OptionError
-        If ε is not positive, or the prior is unknown or invalid.
+        If the prior is unknown or invalid.
+    SolveFailedError
+        If a row of the matrix is not a distribution, or the matrix is not ε-differentially private.
     """
-    try:
-        phi = priors.constraints(problem.graph, epsilon)
-        return phi, priors.make(prior, problem.graph, epsilon)
-    except WorkloadError as error:
-        raise OptionError(str(error), "prior") from None
+    probabilities = read_prior(problem, epsilon, prior)
+    check_noise(mechanism, noise, problem.graph, epsilon)
+    return Solution(mechanism, problem, NoiseMatrix(problem, float(epsilon), probabilities, noise))

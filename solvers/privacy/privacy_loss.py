@@ -409,7 +409,7 @@ _EXACT = 1e-12
 """Relative error of shifts that are whole multiples of a divisor: above rounding, below data."""
 
 
-def moves(noise: str, shifts: Matrix) -> Moves | None:
+def find_moves(noise: str, shifts: Matrix) -> Moves | None:
     """Find the worst columns of shifts, in quanta.
 
     Parameters

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import solvers
 import workloads
-from solvers.noise.noise_matrix import utility_bound
+from solvers.noise.noise_matrix import from_noise_matrix, utility_bound
 from solvers.problem import as_graph_problem
-from solvers.strategy import from_noise_matrix
 
 EPSILON = 0.8
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
 import solvers
-from solvers.privacy.privacy_loss import GEOMETRIC, LAPLACE, moves, one_column
+from solvers.privacy.privacy_loss import GEOMETRIC, LAPLACE, find_moves, one_column
 
 DELTAS = (1e-1, 1e-3, 1e-6, 1e-10)
 
@@ -93,7 +93,7 @@ def test_one_step_on_every_query_is_randomised_response(queries, delta):
 @pytest.mark.parametrize("delta", [0.1, 1e-3, 1e-5])
 def test_geometric_noise_by_summation_over_all_outputs(shifts, delta):
     matrix = np.array(shifts, dtype=float)[:, None]
-    found = moves(GEOMETRIC, matrix).epsilon(0.7, delta)
+    found = find_moves(GEOMETRIC, matrix).epsilon(0.7, delta)
     exact = epsilon_by_sums(shifts, 0.7, delta)
     assert found.lower - 1e-7 <= exact <= found.upper + 1e-7
     assert found.upper - found.lower <= 1e-7
@@ -101,7 +101,7 @@ def test_geometric_noise_by_summation_over_all_outputs(shifts, delta):
 
 @pytest.mark.parametrize("shifts", [(1.0, 1.0), (1.0, 0.25), (2.0, 3.0), (0.3, np.sqrt(2))])
 def test_two_laplace_numbers_by_quadrature(shifts):
-    found = moves(LAPLACE, np.array(shifts)[:, None])
+    found = find_moves(LAPLACE, np.array(shifts)[:, None])
     for delta in DELTAS:
         bracket = found.epsilon(0.8, delta)
         scaled = 0.8 * np.array(shifts)
@@ -120,7 +120,7 @@ def test_two_laplace_numbers_by_quadrature(shifts):
 def test_the_bracket_is_tight_and_below_the_composition(seed, noise, pure, delta):
     matrix = np.random.default_rng(seed).integers(-3, 4, size=(12, 9))
     matrix[0, 0] = 3
-    found = moves(noise, matrix)
+    found = find_moves(noise, matrix)
     assert found.largest_sum == np.abs(matrix).sum(axis=0).max()
     bracket = found.epsilon(pure / found.largest_sum, delta)
     assert 0 <= bracket.lower <= bracket.upper <= pure * (1 + 1e-12)
@@ -129,7 +129,7 @@ def test_the_bracket_is_tight_and_below_the_composition(seed, noise, pure, delta
 
 @pytest.mark.parametrize("noise", [GEOMETRIC, LAPLACE])
 def test_the_step_of_a_budget_inverts_epsilon(noise):
-    found = moves(noise, np.array([[1, 2, 0], [1, 0, 2], [1, 1, 1]]))
+    found = find_moves(noise, np.array([[1, 2, 0], [1, 0, 2], [1, 1, 1]]))
     for epsilon in (0.05, 1.0, 8.0):
         for delta in (1e-2, 1e-6):
             step = found.step(epsilon, delta)
@@ -146,11 +146,11 @@ def test_the_step_of_a_budget_inverts_epsilon(noise):
 def test_many_columns_are_bounded_by_moments(noise):
     """Above the value for each of them by convolution; more so for small ε."""
     matrix = np.random.default_rng(1).integers(0, 30, size=(30, 60))
-    many = moves(noise, matrix)
+    many = find_moves(noise, matrix)
     assert many.crowded
     for step, delta, loose in ((3e-3, 1e-5, 1.1), (6e-4, 1e-3, 1.25), (0.02, 1e-9, 1.05)):
         bracket = many.epsilon(step, delta)
-        alone = max(moves(noise, matrix[:, [j]]).epsilon(step, delta).lower for j in range(60))
+        alone = max(find_moves(noise, matrix[:, [j]]).epsilon(step, delta).lower for j in range(60))
         assert bracket.lower <= alone * (1 + 1e-9)
         assert alone <= bracket.upper
         assert bracket.upper <= loose * bracket.lower
@@ -160,7 +160,7 @@ def test_many_columns_are_bounded_by_moments(noise):
 
 
 def test_a_lattice_that_is_too_large_leaves_the_composition():
-    assert moves(GEOMETRIC, np.array([[10.0**9, 1.0]])) is None
+    assert find_moves(GEOMETRIC, np.array([[10.0**9, 1.0]])) is None
     solution = solvers.solve("geometric", np.array([[10.0**9, 1.0]]), 1e18)
     assert solution.curve.epsilon_at_targets(1e-5) == solution.noise.epsilon
 
@@ -171,7 +171,7 @@ def test_samples_lose_no_more_than_the_curve_says():
     noise = rng.geometric(-np.expm1(-step), (2, 3, 200_000))
     z = noise[0] - noise[1]
     loss = sum(step * (np.abs(z[i] - s) - np.abs(z[i])) for i, s in enumerate(shifts))
-    epsilon = moves(GEOMETRIC, np.array(shifts)[:, None]).epsilon(step, 0.05).upper
+    epsilon = find_moves(GEOMETRIC, np.array(shifts)[:, None]).epsilon(step, 0.05).upper
     excess = np.maximum(0, 1 - np.exp(epsilon - loss))
     error = stats.norm.ppf(0.999) * excess.std() / np.sqrt(excess.size)
     assert abs(excess.mean() - 0.05) <= error
