@@ -33,7 +33,8 @@ OUR_DRAWS = "draws of our own"
 """The reason why a number is not judged by workloads that we drew ourselves."""
 PUBLISHED_REFERENCE = "SM-II (published)"
 """Label of the mechanism SM-II as published. The papers compute variance ratios at the privacy cost
-of this mechanism, and we compute them at the privacy cost of the optimum."""
+of this mechanism. We compute them at the privacy cost of the optimum, and divide them by this
+mechanism's ratio where it is run, too."""
 _CLOSED_FORM_MECHANISM = "IP"
 """Label of a mechanism in closed form. If its printed ratios differ from ours, the only reason is
 that the paper uses another reference mechanism."""
@@ -161,7 +162,8 @@ def compare(
     The numbers of the mechanisms in ``same_as`` are left out. A number of the table's own reference
     mechanism, which is 1, is left out if it agrees or was not run.
 
-    A number agrees if the measured number, within the certified gap of our reference, rounds to it.
+    A number agrees if the measured number, within the certified gap of our reference, rounds to it,
+    or if it does so at the privacy cost of `PUBLISHED_REFERENCE`; then it is stated at that cost.
     It may also agree up to a factor: the squared privacy cost of the paper's reference divided by
     that of our reference. The factor follows from IP's number in the same row, and must agree with
     at least one further number of the row.
@@ -259,14 +261,26 @@ def _judge(row: Sequence[Compared]) -> Iterator[Compared]:
     """Judge the numbers of one row of a table, which share a reference and so its factor."""
     factors = _find_factors(row)
     for number in row:
+        at_theirs = _refer_to_published(number)
         if number.reason:
             yield number
+        elif at_theirs.agrees():
+            yield replace(at_theirs, verdict=Verdict.HOLDS)
         elif number.agrees():
             yield replace(number, verdict=Verdict.HOLDS)
         else:
             fails = Verdict.SLIP if number.slip else Verdict.FAILS
             verdict = Verdict.FACTOR if number.agrees(*factors) else fails
             yield replace(number, verdict=verdict, factor=median(factors) if factors else None)
+
+
+def _refer_to_published(number: Compared) -> Compared:
+    """Return a number at the privacy cost of `PUBLISHED_REFERENCE`, if it was run beside it."""
+    factor = number.reference_factor
+    if factor is None or number.median is None or number.variable != "variance_ratio":
+        return number
+    one = number.median / factor
+    return replace(number, median=one, least=one, most=one, gap=None)
 
 
 def _find_factors(row: Sequence[Compared]) -> tuple[float, ...]:

@@ -60,6 +60,19 @@ def test_a_number_agrees_within_print_rounding_gap_and_one_factor_read_from_ip(
     assert (found[2].factor or 1.0, found[2].gap) == pytest.approx((factor, gap))
 
 
+def test_a_number_agrees_at_the_cost_of_their_reference_where_it_was_run():
+    """Divided by 1.02, IP and HM round to the printed numbers; CA agrees with the optimum only."""
+    mechanisms = ("IP", "HM", "CA")
+    of_all = [10.843, 2.897, 1.27, 1.02, 1.0]
+    data = dataset({"mechanism": [*mechanisms, "SM-II (published)", "optimal"]}, of_all, gap=1e-6)
+    found = judged(mechanisms, [10.63, 2.84, 1.27], data)
+    assert verdicts(found) == ["HOLDS", "HOLDS", "HOLDS"]
+    assert [one.median for one in found] == pytest.approx([10.6304, 2.84020, 1.27], rel=1e-5)
+    assert {one.factor for one in found} == {None}
+    other = judged(mechanisms, [10.63, 2.85, 1.26], data)
+    assert verdicts(other) == ["HOLDS", "FAILS", "FAILS"]
+
+
 def test_our_own_draws_are_shown_with_their_spread_and_judge_nothing():
     draws = 2 * np.exp(0.05 * np.random.default_rng(0).normal(size=100))
     coords = {"replicate": list(range(100)), "mechanism": ["IP", "optimal"]}
