@@ -1,6 +1,5 @@
 """The format of a ``cluster.yaml``: the format of dask-ctl, with further keys for a sweep."""
 
-import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -123,7 +122,6 @@ LOCAL = ClusterSpec.model_validate(
             "threads_per_worker": 1,
             "host": "127.0.0.1",
             "dashboard_address": "127.0.0.1:0",
-            "silence_logs": logging.CRITICAL,
         },
     }
 )

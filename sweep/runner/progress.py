@@ -71,9 +71,7 @@ class ProgressMeter:
         self._recent: deque[tuple[float, int]] = deque([(run_began, 0)], maxlen=_RECENT_TASKS)
         self._measured: deque[tuple[float, float]] = deque(maxlen=_RECENT_TASKS)
 
-    def take(
-        self, task: Task, cells: Sequence[CellRecord], statuses: Counter[str], seconds: float
-    ) -> None:
+    def take(self, task: Task, cells: Sequence[CellRecord], seconds: float) -> None:
         """Add a task that has ended to the statistics.
 
         Parameters
@@ -82,19 +80,17 @@ class ProgressMeter:
             The task.
         cells : sequence of CellRecord
             The records of the task's cells.
-        statuses : Counter
-            Number of the task's cells by status.
         seconds : float
             Seconds that the task took; 0 if unknown.
         """
         runtimes, expected = dict[str, tuple[float, str]](), task.seconds
         for record in cells:
+            self._statuses[record.status.label] += 1
             if record.runtime_s is not None:
                 runtimes[record.solve] = record.runtime_s, record.cell
             if record.status in TROUBLED:
                 self._failures[record.reason] += 1
         self._slowest = heapq.nlargest(_SHOWN, [*self._slowest, *runtimes.values()])
-        self._statuses += statuses
         if seconds and expected:
             self._measured.append((expected, seconds))
         self._left_s -= expected

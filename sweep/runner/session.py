@@ -187,7 +187,7 @@ class Session:
             )
         statuses = Counter(record.status.label for record in cells)
         self.troubled.update(record.cell for record in cells if record.status in TROUBLED)
-        self.meter.take(task, cells, statuses, done.seconds)
+        self.meter.take(task, cells, done.seconds)
         self.emit(events.CellsDone(dict(statuses), task.name))
         return cells
 

@@ -66,7 +66,7 @@ class Codes:
     """Computes and caches the identities of the code of solves and of the code of bounds."""
 
     def __init__(self) -> None:
-        self._source, self._of_family = cache(_source), cache(self._identify_family)
+        self._of_family = cache(self._identify_family)
         self._of_mechanism: Callable[..., _Identity] = cache(self._identify_mechanism)
 
     def of_bound(self, workload: str) -> SolveCode:
@@ -103,12 +103,12 @@ class Codes:
     def _identify_mechanism(self, known: type[Mechanism], *modules: str) -> _Identity:
         """Return the identity of a mechanism, with the users' ``modules`` that it calls."""
         solve = self._identify(known.origin, known.revision)
-        parts = [known.name, solve.revision, *map(self._source, modules)]
+        parts = [known.name, solve.revision, *map(_source, modules)]
         return replace(solve, revision=_digest(parts))
 
     def _identify(self, function: Function, revision: int) -> _Identity:
         origin = _find_origin(function)
-        source = self._source(origin)
+        source = _source(origin)
         if origin.__module__.startswith(("solvers.", "workloads.")):
             return _Identity(f"{revision} ", source)
         return _Identity(f"{revision} {source}{hash_captured(function) or ''}", source)

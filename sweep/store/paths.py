@@ -77,8 +77,7 @@ class DiskPath(PosixPath):
         for name, content in files.items():
             path = self / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb") as stream:
-                stream.write(content)
+            PosixPath.write_bytes(path, content)
 
     def create(self, content: bytes) -> None:
         """Create the file with this content and synchronise it to the disk.

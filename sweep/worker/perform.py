@@ -10,7 +10,6 @@ import threading
 import time
 import uuid
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -182,7 +181,8 @@ def limit_time(solve: Solve, recording: "Recording", *, nanny: bool) -> Iterator
         yield
 
 
-_workloads: OrderedDict[str, Built] = OrderedDict()
+kept_workloads: dict[str, Built] = {}
+"""The workloads that this process has built last, oldest first, by their keys."""
 _lock = threading.Lock()
 
 
@@ -193,14 +193,13 @@ def get_workload(key: str, spec: Spec) -> Built:
     workload, and the other workers would be idle.
     """
     with _lock:
-        if key in _workloads:
-            _workloads.move_to_end(key)
-            return _workloads[key]
-        while sum(map(_count_bytes, _workloads.values())) >= MOST_WORKLOAD_BYTES:
-            _workloads.popitem(last=False)
+        if key in kept_workloads:
+            return kept_workloads[key]
+        while sum(map(_count_bytes, kept_workloads.values())) >= MOST_WORKLOAD_BYTES:
+            del kept_workloads[next(iter(kept_workloads))]
     workload = build(spec)
     with _lock:
-        _workloads[key] = workload
+        kept_workloads[key] = workload
     return workload
 
 

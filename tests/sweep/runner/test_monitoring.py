@@ -74,7 +74,7 @@ def simulated(clock, planned, took, threads):
             clock.now += 1.0
             measured.look([1] * threads, len(queue) + len(running) + 1)
         clock.now = end
-        measured.take(task, ended(task, seconds), Counter(ok=1), seconds)
+        measured.take(task, ended(task, seconds), seconds)
     measured.look([1] * threads, 0)
     measured.report()
     return heard
@@ -138,7 +138,7 @@ def test_figures_say_what_failed_and_what_is_slow(clock):
         clock.now += 10.0
         status, error = (Status.FAILED, "no luck") if number % 3 == 0 else (Status.OK, "")
         records = ended(task, float(number), status, error)
-        measured.take(task, records, Counter([status.label]), float(number))
+        measured.take(task, records, float(number))
     measured.look([2, 1], 1)
     last = heard[-1]
     assert (last.workers, last.threads, last.running, last.cells) == (2, 3, 1, 8)

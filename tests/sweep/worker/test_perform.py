@@ -30,9 +30,9 @@ def builds(monkeypatch):
         return workloads.make(spec.name, **spec.params)
 
     monkeypatch.setattr(module, "build", build)
-    module._workloads.clear()
+    module.kept_workloads.clear()
     yield counted
-    module._workloads.clear()
+    module.kept_workloads.clear()
 
 
 def test_the_last_few_are_kept(builds):
@@ -47,7 +47,7 @@ def test_large_ones_are_dropped_before_the_next_is_built(builds, monkeypatch):
     monkeypatch.setattr(module, "MOST_WORKLOAD_BYTES", 100)
     module.get_workload("large", PREFIX)
     module.get_workload("small", Spec("prefix", {"d": 2}))
-    assert [*module._workloads] == ["small"]
+    assert [*module.kept_workloads] == ["small"]
 
 
 def test_a_task_tries_once_to_build_what_fails(monkeypatch):
