@@ -1,8 +1,4 @@
-"""Sends tasks to the cluster, collects their outcomes, and repeats lost tasks up to a limit.
-
-`InFlight` sends tasks to Dask and lists the tasks that have not ended. `Dispatch` decides what
-happens to every task.
-"""
+"""Sends tasks to the cluster, collects their outcomes, and repeats lost tasks up to a limit."""
 
 import pickle
 import time
@@ -10,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -99,6 +94,7 @@ class Flight:
     alone: bool
 
 
+@dataclass(eq=False)
 class Dispatch:
     """Sends all tasks to the cluster, no more at a time than are needed to keep it busy.
 
@@ -106,7 +102,7 @@ class Dispatch:
     Each of these solves is then a suspect, which runs as the only task of a worker. A solve that
     has killed `MAX_WORKER_DEATHS` workers is recorded as ``lost``.
 
-    Parameters
+    Attributes
     ----------
     session : Session
         The session of the run, which accepts the outcome of every task.
@@ -119,22 +115,25 @@ class Dispatch:
         sent.
     worker_store : WorkerStore
         The store as the workers see it.
+    flights : dict of str to Flight
+        The tasks that have been sent and have not ended, by name.
+    suspects : deque of Task
+        The suspects that have not been sent.
+    landed : SimpleQueue
+        The name and the end of every task that has ended since it was sent.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        workforce: Workforce,
-        work: Solves,
-        blocks: Sequence[Rows],
-        worker_store: WorkerStore,
-    ) -> None:
-        self._session, self.workforce, self._work, self._blocks = session, workforce, work, blocks
-        self.in_flight = InFlight(workforce, worker_store)
-        self.suspects = deque[Task]()
-        self._seen: dict[str, float] = {}
-        self._first_errors: dict[str, list[str]] = {}
-        self._stopped = set[str]()
+    session: Session
+    workforce: Workforce
+    work: Solves
+    blocks: Sequence[Rows]
+    worker_store: WorkerStore
+    flights: dict[str, Flight] = field(default_factory=dict)
+    suspects: deque[Task] = field(default_factory=deque)
+    landed: SimpleQueue[tuple[str, TaskOutcome | Loss]] = field(default_factory=SimpleQueue)
+    _seen: dict[str, float] = field(default_factory=dict)
+    _first_errors: dict[str, list[str]] = field(default_factory=dict)
+    _stopped: set[str] = field(default_factory=set)
 
     def perform(self, tick: Callable[[], None]) -> None:
         """Send all tasks, and return when every task has ended.
@@ -150,47 +149,46 @@ class Dispatch:
         NoWorkersError, SchedulerLostError
             If the workers or the scheduler are missing for longer than the cluster's ``patience``.
         """
-        in_flight, workforce = self.in_flight, self.workforce
-        blocks, suspects, sent = self._blocks, self.suspects, 0
+        workforce, flights, blocks, sent = self.workforce, self.flights, self.blocks, 0
         try:
-            while left := len(in_flight.flights) + len(suspects) + len(blocks) - sent:
+            while left := len(flights) + len(self.suspects) + len(blocks) - sent:
                 tick()
                 # 1. workers that have come or gone
                 if workforce.look():
                     self.try_suspects()
-                self._session.meter.look(workforce.threads, left)
+                self.session.meter.look(workforce.threads, left)
                 # 2. send as many tasks as keep every thread busy
                 room = max(_LEAST_IN_FLIGHT, _IN_FLIGHT_PER_THREAD * sum(workforce.threads))
-                while sent < len(blocks) and len(in_flight.flights) < room:
-                    self._send(self._work.task(f"{self._session.run}-{sent:06d}", blocks[sent]))
+                while sent < len(blocks) and len(flights) < room:
+                    self._send(self.work.task(f"{self.session.run}-{sent:06d}", blocks[sent]))
                     sent += 1
                 # 3. take the outcome of one task, or wait for a lost scheduler and send all anew
-                ended = in_flight.take_next_end()
+                ended = self.take_next_end()
                 if workforce.client.status != "running":
-                    lost = in_flight.withdraw(in_flight.flights)
+                    lost = self.withdraw(flights)
                     workforce.regain(tick)
                     for flight in [*lost, *(ended or ())[:1]]:
                         self._send(flight.task.again())
                 elif ended is not None:
                     self.handle(*ended)
         finally:
-            in_flight.withdraw(in_flight.flights)
+            self.withdraw(flights)
 
     def try_suspects(self) -> None:
         """Withdraw tasks whose workers are gone; try suspects if no other tasks are in flight."""
-        in_flight, workers, now = self.in_flight, self.workforce.workers, time.monotonic()
+        workers, now = self.workforce.workers, time.monotonic()
         if not workers:  # also if the scheduler does not answer
             return
         # Dask leaves a task waiting for ever if all the workers that may run it are gone
-        flights = in_flight.flights.items()
+        flights = self.flights.items()
         gone = [
             name
             for name, flight in flights
             if flight.where and workers.keys().isdisjoint(flight.where)
         ]
         if gone:
-            deaths = in_flight.count_deaths(gone)
-            for flight in in_flight.withdraw(gone):
+            deaths = self.count_deaths(gone)
+            for flight in self.withdraw(gone):
                 # only a task that ran alone is certain to have killed its worker
                 self.handle(flight, Loss(deaths.get(flight.task.name, 0) if flight.alone else 0))
         # a suspect is tried only where nothing else runs that its death would take along
@@ -200,8 +198,8 @@ class Dispatch:
         for worker in settled if len(flights) == len(trials) else ():
             if self.suspects and worker not in trials:
                 task = self.suspects.popleft()
-                self._session.emit(TaskRetried(task.cells))
-                in_flight.submit(task, alone_on=worker)
+                self.session.emit(TaskRetried(task.cells))
+                self.submit(task, alone_on=worker)
 
     def handle(self, flight: Flight, end: TaskOutcome | Loss) -> None:
         task = flight.task
@@ -226,7 +224,7 @@ class Dispatch:
 
         The error is recorded for the task's bounds only if the task killed too many workers.
         """
-        solved = read_recorded(task, self.in_flight.worker_store)
+        solved = read_recorded(task, self.worker_store)
         records = list(solved.values())
         started = time.time() if task.deaths else 0.0
         lost = CellRecord(*NO_CELL, Status.LOST, error=error, started=started, deaths=task.deaths)
@@ -241,7 +239,7 @@ class Dispatch:
             solves = [solve for solve in task.solves if solve.mechanism.shown not in self._stopped]
             task = replace(task, solves=tuple(solves))
         if task.solves:
-            self.in_flight.submit(task)
+            self.submit(task)
 
     def _settle(self, task: Task, done: TaskOutcome) -> None:
         """Accept an outcome; stop a user's mechanism if its first cells all fail with one error.
@@ -250,7 +248,7 @@ class Dispatch:
         first, and solve the rest.
         """
         mechanisms = {solve.key: solve.mechanism for solve in task.solves}
-        for record in self._session.accept(task, done):
+        for record in self.session.accept(task, done):
             mechanism = mechanisms[record.solve]
             definition = solvers.all_mechanisms()[mechanism.name]
             errors = self._first_errors.setdefault(mechanism.shown, [])
@@ -263,40 +261,20 @@ class Dispatch:
     def _stop(self, name: str, error: str) -> None:
         """Stop sending cells of the mechanism displayed as ``name``, and report ``error``."""
         self._stopped.add(name)
-        self._session.emit(
+        self.session.emit(
             Warned(
                 f"no more cells of {name} are sent, since the first {MOST_ALIKE} all failed with: "
                 f"{error}; the rest stays pending, and the same command continues"
             )
         )
-        flights = self.in_flight.flights.items()
+        flights = self.flights.items()
         concerned = [
             task
             for task, flight in flights
             if name in {solve.mechanism.shown for solve in flight.task.solves}
         ]
-        for flight in self.in_flight.withdraw(concerned):
+        for flight in self.withdraw(concerned):
             self._send(flight.task.again())
-
-
-@dataclass(eq=False)
-class InFlight:
-    """The tasks that have been sent and have not ended; a task's error is returned, never raised.
-
-    Attributes
-    ----------
-    workforce : Workforce
-        The workers, and the client of their cluster.
-    worker_store : WorkerStore
-        The store as the workers see it.
-    flights : dict of str to Flight
-        The tasks that have been sent and have not ended, by name.
-    """
-
-    workforce: Workforce
-    worker_store: WorkerStore
-    flights: dict[str, Flight] = field(default_factory=dict)
-    landed: SimpleQueue[tuple[str, TaskOutcome | Loss]] = field(default_factory=SimpleQueue)
 
     def submit(self, task: Task, alone_on: str | None = None) -> None:
         """Send a task to the worker ``alone_on`` or, by default, to any worker with enough memory.
@@ -370,10 +348,9 @@ class InFlight:
 
     def _ask(self, question: Callable[..., _T]) -> _T | None:
         """Result of calling ``question`` on the scheduler; None if it does not answer."""
+        client, seconds = self.workforce.client, _ANSWER_SECONDS
         with suppress(Exception):
-            client = self.workforce.client
-            ask = partial(client.sync, client.run_on_scheduler, callback_timeout=_ANSWER_SECONDS)
-            answer: _T = ask(question)
+            answer: _T = client.sync(client.run_on_scheduler, question, callback_timeout=seconds)
             return answer
         return None
 

@@ -13,7 +13,7 @@ from processes import until
 from sweep.experiment.canonical import Spec
 from sweep.plan.tasks import CellTask, Solve, Task
 from sweep.runner import dispatch
-from sweep.runner.dispatch import Flight, InFlight
+from sweep.runner.dispatch import Flight
 from sweep.store import folder
 from sweep.store.folder import WorkerStore
 from sweep.store.journal import write_segment
@@ -73,17 +73,17 @@ def workforce(client, refused=()):
 
 def look(made, workers="xyz", deaths=None):
     """The trials that begin with these workers and deaths: solves and worker of each."""
-    before = {*made.in_flight.flights}
+    before = {*made.flights}
     made.workforce.workers = dict.fromkeys(workers)
-    made.in_flight.count_deaths = lambda names: deaths or {}
+    made.count_deaths = lambda names: deaths or {}
     made.try_suspects()
-    begun = [one for name, one in made.in_flight.flights.items() if name not in before]
+    begun = [one for name, one in made.flights.items() if name not in before]
     return [("".join(solve.key for solve in one.task.solves), *one.where) for one in begun]
 
 
 def end(made, key, how):
     """End the flight of the solve with this key."""
-    flights = made.in_flight.flights
+    flights = made.flights
     (name,) = (name for name, one in flights.items() if one.task.solves[-1].key == key)
     made.handle(flights.pop(name), how)
 
@@ -101,14 +101,14 @@ def test_suspects_wait_for_the_other_tasks_and_for_workers_to_settle(dispatched,
     dispatched.suspects += task("one", "a").alone()
     assert look(dispatched, ["new"]) == []
     monkeypatch.setattr(dispatch, "SETTLED_SECONDS", 0.0)
-    dispatched.in_flight.submit(task("other", "b"))
+    dispatched.submit(task("other", "b"))
     assert look(dispatched, ["new"]) == []
     end(dispatched, "b", TaskOutcome("b", (), written=True))
     assert look(dispatched, ["new"]) == [("a", "new")]
 
 
 def test_only_solves_that_kill_their_workers_alone_are_given_up(dispatched):
-    dispatched.in_flight.submit(task("both", "killer", "innocent"))
+    dispatched.submit(task("both", "killer", "innocent"))
     end(dispatched, "innocent", Loss(2))
     assert look(dispatched) == [("killer", "x"), ("innocent", "y")]
     done = TaskOutcome("innocent", (), written=True)
@@ -128,19 +128,19 @@ def test_only_solves_that_kill_their_workers_alone_are_given_up(dispatched):
 def test_a_trial_whose_worker_is_gone_begins_again_elsewhere(dispatched):
     dispatched.suspects += task("one", "a").alone()
     look(dispatched, ["gone"])
-    (name,) = dispatched.in_flight.flights
+    (name,) = dispatched.flights
     assert look(dispatched, []) == [], "the scheduler does not answer"
     assert dispatched.client.cancelled == []
     assert look(dispatched, ["other"], {name: 1}) == [("a", "other")]
     assert dispatched.client.cancelled == [name]
-    (flight,) = dispatched.in_flight.flights.values()
+    (flight,) = dispatched.flights.values()
     assert flight.task.deaths == 1
 
 
 def test_a_result_that_was_recorded_before_its_worker_died_counts(dispatched):
     one = task("one", "a")
     record = CellRecord("a", "a", "p", Status.OK)
-    write_segment(dispatched.in_flight.worker_store.store.journal, f"{one.name}+000", [record])
+    write_segment(dispatched.worker_store.store.journal, f"{one.name}+000", [record])
     dispatched.give_up(one.again(), "it died")
     ((_, done),) = dispatched.settled
     assert done.records == (record,)
@@ -158,7 +158,7 @@ def test_a_task_that_no_worker_tries_is_sent_again_but_not_for_ever(
 ):
     monkeypatch.setattr(dispatch, "MOST_REPEATS", 3)
     sent = task("one", "a")
-    dispatched.in_flight.submit(sent)
+    dispatched.submit(sent)
     while not dispatched.settled:
         end(dispatched, "a", how)
     names = dispatched.client.sent
@@ -194,11 +194,11 @@ def over(status, result):
 
 def fetched(client, future):
     """The end of a task whose future has ended."""
-    in_flight = InFlight(workforce(client), None)
-    in_flight.flights[future.key] = Flight(task("one", "a"), future, [], alone=False)
-    future.add_done_callback(in_flight.fetch)
-    until(lambda: not in_flight.landed.empty())
-    return in_flight.take_next_end()[1]
+    made = dispatch.Dispatch(None, workforce(client), None, (), None)
+    made.flights[future.key] = Flight(task("one", "a"), future, [], alone=False)
+    future.add_done_callback(made.fetch)
+    until(lambda: not made.landed.empty())
+    return made.take_next_end()[1]
 
 
 def test_a_task_that_cannot_be_read_is_refused_by_its_worker(client):
