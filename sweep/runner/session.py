@@ -264,16 +264,13 @@ def open_session(stored: StoredExperiment, listen: events.Listener | None) -> It
             with signals.ignored_interrupt(), store_errors(store.path):
                 ledger = session.refresh()
                 session.publish()
-                failed = np.array(sorted(session.troubled), dtype=KEY)
-                kept = to_texts(failed[ledger.statuses(ledger.rows(failed)) == Status.OK])
-                if kept:
-                    emit(
-                        events.Warned(
-                            f"cells that failed this time and keep their earlier results: "
-                            f"{len(kept):,}; {command('logs', store.path, kept[0])} shows why for "
-                            "the first"
-                        )
-                    )
+                if session.troubled:
+                    failed = np.array(sorted(session.troubled), dtype=KEY)
+                    kept = to_texts(failed[ledger.statuses(ledger.rows(failed)) == Status.OK])
+                    if kept:
+                        shown = f"{command('logs', store.path, kept[0])} shows why for the first"
+                        text = "cells that failed this time and keep their earlier results"
+                        emit(events.Warned(f"{text}: {len(kept):,}; {shown}"))
                 if session.begun:
                     statuses = count_statuses(stored.cells.ids, ledger)
                     seconds = time.monotonic() - session.began
