@@ -191,14 +191,14 @@ class CellHistory:
         The group that the cell belongs to; empty if the experiment cannot be laid out here.
     coords : Mapping[str, Scalar]
         The cell's label along every axis; empty if the experiment cannot be laid out here.
-    records : tuple of (str, CellRecord or ForgottenRecord)
+    records : sequence of (str, CellRecord or ForgottenRecord)
         Pairs of a journal segment's name and a record of the cell in that segment, oldest first.
     """
 
     cell: str
     group: str
     coords: Mapping[str, Scalar]
-    records: tuple[tuple[str, CellRecord | ForgottenRecord], ...]
+    records: Sequence[tuple[str, CellRecord | ForgottenRecord]]
 
 
 def read_histories(
@@ -243,7 +243,7 @@ def read_histories(
 
 def _read_records(
     folder: Location, cells: Sequence[str]
-) -> dict[str, tuple[tuple[str, CellRecord | ForgottenRecord], ...]]:
+) -> dict[str, list[tuple[str, CellRecord | ForgottenRecord]]]:
     by_id: dict[str, list[tuple[str, CellRecord | ForgottenRecord]]] = {cell: [] for cell in cells}
     for name in (name for name in folder.names() if name.endswith(SUFFIX)):
         try:
@@ -256,4 +256,4 @@ def _read_records(
             continue
         except FileNotFoundError:  # a compaction has removed it
             return _read_records(folder, cells)
-    return {cell: tuple(kept) for cell, kept in by_id.items()}
+    return by_id

@@ -283,7 +283,7 @@ def _list_globals(code: CodeType) -> set[str]:
 def _hash_value(value: object, around: tuple[int, ...]) -> str:
     """Hash a value; ``around`` identifies the values that contain it, which may form a loop."""
     kind, within = type(value), (*around, id(value))
-    if isinstance(value, _ATOMS) and kind in _ATOMS:
+    if kind in _ATOMS:
         return f"{kind.__name__} {value!r}"
     if id(value) in around:
         return f"loop {within.index(id(value))}"

@@ -415,11 +415,9 @@ def _files(version: Location) -> tuple[dict[str, bytes], str | None]:
         return files, None if sound else "it is not a dataset of zarr format 2"
     except (OSError, ValueError):
         return files, "the list of its files cannot be read"
-    present = _checksums(files)
-    for name, written in noted.items():
-        if present.get(name) != written:
-            return files, f"file {name!r} is missing or has changed since it was written"
-    return files, None
+    differing = [name for name, _ in noted.items() - _checksums(files).items()]
+    change = "is missing or has changed since it was written"
+    return files, f"file {min(differing)!r} {change}" if differing else None
 
 
 def _checksums(files: Mapping[str, bytes]) -> _Manifest:
