@@ -31,7 +31,6 @@ from functools import cached_property, partial
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.sparse.linalg import aslinearoperator
 
 from solvers.dual.iteration import Stopping
 from solvers.dual.newton_system import ConstrainedSystem
@@ -119,7 +118,8 @@ class LowRankSystem:
             factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
             solve = partial(scipy.linalg.cho_solve, factor, check_finite=False)
         else:
-            rows, added = map(aslinearoperator, (unit, scipy.sparse.diags_array(diagonal)))
+            as_operator = scipy.sparse.linalg.aslinearoperator
+            rows, added = map(as_operator, (unit, scipy.sparse.diags_array(diagonal)))
             operator = rows @ rows.T + added
             cg = partial(scipy.sparse.linalg.cg, operator, rtol=_RESIDUAL, maxiter=_MOST_PRODUCTS)
 

@@ -73,7 +73,7 @@ def _solve_closed_forms(problem: GraphProblem, epsilon: float) -> dict[str, Arra
 
 def _solve_program(
     graph: QueryGraph, epsilon: float, probabilities: Array, seconds: float
-) -> scipy.optimize.OptimizeResult:
+) -> "scipy.optimize.OptimizeResult":
     """HiGHS's result for the linear program in L and Y, whose rows of X each sum to 1.
 
     Every edge satisfies Lemma 1.

@@ -12,7 +12,6 @@ from math import prod
 
 import numpy as np
 import scipy
-from scipy.sparse import csr_array
 
 from solvers.errors import NotApplicableError, SolveFailedError
 from solvers.noise.noise import LARGEST_EXPANDED, GaussianNoise, refuse_unlisted
@@ -277,7 +276,8 @@ class ProductNoise(GaussianNoise):
     def representation(self) -> Matrix:
         """W expressed in `basis`, as a CSR array of shape (m, k)."""
         factors = (part.coordinates.representation for part in self.parts)
-        return reduce(lambda left, right: csr_array(scipy.sparse.kron(left, right)), factors)
+        sparse = scipy.sparse  # imported when it is first used: it takes long
+        return reduce(lambda left, right: sparse.csr_array(sparse.kron(left, right)), factors)
 
     @property
     def covariance(self) -> Array:
