@@ -34,7 +34,10 @@ def test_targets_are_variances_in_the_end(cells, variance):
         ("aeg,variance\n3,1\n", "column 'aeg': neither an attribute .* did you mean 'age'"),
         ("age,variance\n3,1\n7,1\n", "line 3, column 'age': '7' is not a value of 'age'; .*0, 1"),
         ("area,variance\nsuoth,1\n", "line 2, column 'area': 'suoth' .* did you mean 'south'"),
-        ("area,variance\nsouth..north,1\n", "'south..north' selects no value of 'area'; its order is"),
+        (
+            "area,variance\nsouth..north,1\n",
+            "'south..north' selects no value of 'area'; its order is",
+        ),
         ("age,variance\n3,-1\n", "line 2, column 'variance': '-1'; expected a positive"),
         ("age,variance\n3,nan\n", "'nan' is not a number"),
         ("age;variance\n3;2,5\n", "'2,5' is not a number; write decimals after a point"),
