@@ -196,6 +196,14 @@ class SubsetNoise:
         )
 
 
+@runtime_checkable
+class OnMarginals(Protocol):
+    """A mechanism that solves marginals with one target each."""
+
+    def on_marginals(self, marginals: "SingleOrbit") -> Solution:
+        """Solve the problem, with the results of the query matrix."""
+
+
 @dataclass(frozen=True, eq=False)
 class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
     """Marginals with one target each, whose cells form a single orbit.
@@ -214,6 +222,7 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
     marginal_targets: Array
     divisor: float = 1.0
 
+    forms = (OnMarginals, OnOrbits)
     finest = _FINEST
     ordered_axes = ()
     places = ((slice(None), slice(None)),)
@@ -223,6 +232,11 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         """Convert distinct marginals with one target each; None for other problems.
 
         A product of identities and totals is a marginal.
+
+        Raises
+        ------
+        ObstacleError
+            If the marginals have too many subsets of attributes.
         """
         workload, operator = problem.workload, problem.workload.operator
         if isinstance(operator, Kronecker):
@@ -237,19 +251,15 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
             targets = by_group(workload, problem.targets)
         except TargetsError:
             return None
-        return cls(problem, operator, np.asarray(targets, dtype=np.float64))
-
-    def check(self, mechanism: Mechanism) -> None:
-        """Check the form, the number of subsets, and the memory."""
-        self.check_form(mechanism)
-        marginals, pairs = self.operator.subsets, self.pair_count
+        orbits = cls(problem, operator, np.asarray(targets, dtype=np.float64))
+        marginals, pairs = operator.subsets, orbits.pair_count
         if pairs > _LARGEST_CLOSURE:
             raise ObstacleError(
                 f"the {len(marginals)} marginals, up to {max(map(len, marginals))} attributes "
                 f"each, have {pairs} subsets of attributes, more than the limit of "
                 f"{_LARGEST_CLOSURE}; ask for fewer marginals or for lower orders"
             )
-        self.check_memory(mechanism)
+        return orbits
 
     def solve(self, mechanism: Mechanism) -> Solution:
         """Solve by the mechanism's form on marginals, or else on orbits."""
@@ -263,11 +273,6 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         dense = min(self.targets.size, LARGEST_FACTORISED) ** 2
         flops = LEAST_FLOPS + mechanism.flops_per_pair * self.pair_count
         return Work(flops, _BYTES_PER_PAIR * self.pair_count + 16.0 * dense)
-
-    @property
-    def forms(self) -> tuple[type, ...]:
-        """The protocols of mechanisms that solve problems on these orbits."""
-        return OnMarginals, OnOrbits
 
     @property
     def targets(self) -> Array:
@@ -297,11 +302,6 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         """N_T, the number of queries of each marginal; infinite if too large for a float."""
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(self.log_copies))
-
-    @property
-    def copy_shares(self) -> Array:
-        """Every N_T divided by the largest N_T."""
-        return np.asarray(np.exp(self.log_copies - self.log_copies.max()))
 
     @cached_property
     def cells(self) -> Array:
@@ -363,11 +363,6 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         """Sum of the inverse squares of B's singular values, per cell, at a point of the dual."""
         logs = 2 * self.closure.log_ranks + np.log(point.v)
         return float(np.exp(np.logaddexp.reduce(logs) - log(self.problem.workload.d)))
-
-    @property
-    def matrix_count(self) -> int:
-        """Number of matrices of the dual."""
-        return self.closure.log_ranks.size
 
     @cached_property
     def pair_count(self) -> int:
@@ -484,11 +479,3 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
             in_basis = InBasis(Explicit(basis), Explicit(queries / unit), root)
             right = np.array([[1 / deviation]])
             yield span, Factorisation(Explicit(deviation * queries), Explicit(right), in_basis)
-
-
-@runtime_checkable
-class OnMarginals(Protocol):
-    """A mechanism that solves marginals with one target each."""
-
-    def on_marginals(self, marginals: SingleOrbit) -> Solution:
-        """Solve the problem, with the results of the query matrix."""

@@ -280,7 +280,7 @@ def from_dual(
     value : float
         The value of the mechanism's objective at this noise.
     notes : Mapping of str to float
-        Further notes; the numbers of factorisations, products and blocks are always noted.
+        Further notes; the numbers of factorisations and of products are always noted.
 
     Raises
     ------
@@ -306,7 +306,6 @@ def from_dual(
         notes={
             "factorisations": result.factorisations,
             "products": result.products,
-            "blocks": orbits.matrix_count,
             **notes,
         },
     )

@@ -107,6 +107,14 @@ class Part(Span):
         return Factorisation(Scaled(queries, roots), Scaled(operator, 1 / roots), in_basis)
 
 
+@runtime_checkable
+class OnProducts(Protocol):
+    """A mechanism that solves unions of products on orbits, other than marginals."""
+
+    def on_products(self, orbits: "ProductOrbits") -> Solution:
+        """Solve the problem, with the results of the query matrix."""
+
+
 @dataclass(frozen=True, eq=False)
 class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
     """A union of products on the orbits of its equivalent cells and of its equivalent queries.
@@ -128,6 +136,7 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
     group_targets: list[Array]
     cell_scale: Array | float = 1.0
 
+    forms = (OnProducts, OnOrbits)
     finest = FIRST_TOL
 
     @classmethod
@@ -208,11 +217,6 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         """The orbits of cells and of queries, over which errors are drawn."""
         return Layout(self.products, self.attributes)
 
-    @property
-    def forms(self) -> tuple[type, ...]:
-        """The protocols of mechanisms that solve problems on these orbits."""
-        return OnProducts, OnOrbits
-
     @cached_property
     def targets(self) -> Array:
         """The variance bound of the queries in each orbit, group by group, shape (r,)."""
@@ -277,11 +281,6 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         problem = Problem(Workload("orbits", whole), self.targets[rows])
         cells, copies = self.cells[columns], self.copies[rows]
         return Part(rows, columns, seen, same, problem, cells, copies)
-
-    @property
-    def matrix_count(self) -> int:
-        """Number of matrices into which the dual splits."""
-        return len(self.parts)
 
     @property
     def places(self) -> list[tuple[Rows, Rows]]:
@@ -458,14 +457,6 @@ class Unreduced(ProductOrbits):
         """The only part, a factorisation of the query matrix."""
         (only,) = parts
         return only
-
-
-@runtime_checkable
-class OnProducts(Protocol):
-    """A mechanism that solves unions of products on orbits, other than marginals."""
-
-    def on_products(self, orbits: ProductOrbits) -> Solution:
-        """Solve the problem, with the results of the query matrix."""
 
 
 def _stack(operators: Sequence[tuple[QueryOperator, Array]]) -> QueryOperator:

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -53,24 +53,24 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
     There are n orbits of cells and r orbits of queries. The dual splits into parts, each with its
     own rows and columns: orbits of queries and of cells. `AnyPoint` is the type of a point of the
     dual, `PartNoise` the type of the noise on a part.
+
+    Attributes
+    ----------
+    forms : tuple of type
+        The protocols of mechanisms that solve problems on orbits of this kind.
+    finest : float
+        The gap to which an optimum must be solved for `refine`.
     """
+
+    forms: ClassVar[tuple[type, ...]]
+    finest: ClassVar[float]
 
     problem: Problem
 
     @property
     @abstractmethod
-    def forms(self) -> tuple[type, ...]:
-        """The protocols of mechanisms that solve problems on orbits of this kind."""
-
-    @property
-    @abstractmethod
     def targets(self) -> Array:
         """The variance bound of the queries in each orbit, shape (r,)."""
-
-    @property
-    @abstractmethod
-    def matrix_count(self) -> int:
-        """Number of matrices into which the dual splits."""
 
     @property
     @abstractmethod
@@ -133,11 +133,6 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
         every level is within ``tol``. ``result`` must be within `finest`.
         """
 
-    @property
-    @abstractmethod
-    def finest(self) -> float:
-        """The gap to which an optimum must be solved for `refine`."""
-
     @abstractmethod
     def on_cells(self, mechanism: str) -> tuple[PartNoise, ...]:
         """Noise of unit variance on every cell, on each part."""
@@ -186,7 +181,7 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
     @property
     def copy_shares(self) -> Array:
         """Every N_r divided by the largest N_r."""
-        return np.asarray(self.copies / self.copies.max())
+        return np.asarray(np.exp(self.log_copies - self.log_copies.max()))
 
     @property
     def orbit_of_cell(self) -> Index:
@@ -264,24 +259,15 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
         return Weights(p.astype(np.float64), q.astype(np.float64))
 
     def check(self, mechanism: Mechanism) -> None:
-        """Check that the mechanism has a form on these orbits, and that there is enough memory."""
-        self.check_form(mechanism)
-        self.check_memory(mechanism)
-
-    def check_form(self, mechanism: Mechanism) -> None:
-        """Raise ObstacleError if the mechanism, with its options, has no form on these orbits."""
+        """Check that the mechanism has a form on these orbits with its options, and the memory."""
         if isinstance(mechanism, ChecksOrbits):
             mechanism.check_orbits(self)
-        forms = self.forms
-        if isinstance(mechanism, forms):
-            return
-        if not isinstance(mechanism, OnMatrix):
-            raise ObstacleError(mechanism.without_matrix)
-        others = (name for name, other in all_mechanisms().items() if issubclass(other, forms))
-        raise ObstacleError(f"it has no form on orbits; there is one for {', '.join(others)}")
-
-    def check_memory(self, mechanism: Mechanism) -> None:
-        """Raise ObstacleError if a solve needs more memory than there is."""
+        if not isinstance(mechanism, self.forms):
+            if not isinstance(mechanism, OnMatrix):
+                raise ObstacleError(mechanism.without_matrix)
+            named = all_mechanisms().items()
+            others = ", ".join(name for name, other in named if issubclass(other, self.forms))
+            raise ObstacleError(f"it has no form on orbits; there is one for {others}")
         short = memory.shortage(self.work(mechanism).bytes)
         if short:
             raise ObstacleError(f"on its orbits it takes {short}")
