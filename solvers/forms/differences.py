@@ -253,7 +253,10 @@ _LEAST_WEIGHT = 1e-8
 With 1e-4 the sets have 6 to 30 % fewer pairs, and solves take 90 to 100 % of the time.
 """
 _NEW_SHARE = 0.05
-"""Total weight of the new pairs at the start of a solve, beside 1 for those of the last set."""
+"""Total weight of the new pairs at the start of a solve, beside 1 for those of the last set.
+
+With 0.005, prefixes of 200 cells take 65 Newton steps instead of 59, and with 0.5 they take 75.
+"""
 
 
 @dataclass(frozen=True, eq=False)

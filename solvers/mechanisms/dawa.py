@@ -117,6 +117,8 @@ def find_partition(costs: list[Array], cells: int) -> Index:
     numpy.ndarray of int, shape (buckets,)
         The first cell of each bucket, ascending from 0.
     """
+    # best[end]: the least cost of a partition of the first ``end`` cells, whose last bucket is
+    # the interval from chosen[end] to end; O(d log d) intervals
     best = np.zeros(cells + 1)
     chosen = np.zeros(cells + 1, dtype=np.int64)
     lengths = 2 ** np.arange(len(costs))
@@ -126,6 +128,7 @@ def find_partition(costs: list[Array], cells: int) -> Index:
         totals = best[starts] + last
         least = int(np.argmin(totals))
         best[end], chosen[end] = totals[least], starts[least]
+    # back along the last buckets
     edges, end = [], cells
     while end > 0:
         end = int(chosen[end])
@@ -168,11 +171,15 @@ def _build_subtree(gram: Array, depth: int) -> tuple[float, Array]:
     (left_error, left_below), (right_error, right_below) = (
         _build_subtree(part, depth + 1) for part in (left, right)
     )
+    # (DᵀD)⁻¹ of both halves without the node: S = diag(S_left, S_right), with row sums S 1
     below = scipy.linalg.block_diag(left_below, right_below)
     spread = below.sum(axis=1)
     reach, first, second = float(spread.sum()), spread[:half], spread[half:]
+    # 1ᵀ S G S 1, what a total of the node tells about the queries; crossing queries count less
     crossing = 2 * float(first @ gram[:half, half:] @ second)
     seen = float(first @ left @ first + second @ right @ second) + discount * crossing
+    # the error with each candidate weight w: the subtrees below are weighted by 1 - w, and the
+    # node adds w² 11ᵀ to DᵀD (Sherman and Morrison)
     rest, squares = np.square(1 - _WEIGHTS), discount * np.square(_WEIGHTS)
     errors = (left_error + right_error - squares * seen / (rest + squares * reach)) / rest
     least = int(np.argmin(errors))
@@ -205,6 +212,10 @@ def compute_squared_errors(queries: Array, x: Array, starts: Index, second: floa
 
 
 LARGEST_DOMAIN = 4096
+"""Largest number of cells: on prefixes it takes 6.6 s of CPU and 570 MB for two draws.
+
+Half as many cells take 1.5 s and 210 MB.
+"""
 
 
 @dataclass(frozen=True, eq=False)

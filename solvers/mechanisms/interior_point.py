@@ -271,6 +271,7 @@ class InteriorPoint(Iterative):
         best, proof = point, point.multipliers
         lower = _prove_bound(problem, *proof) / unit
         while (stop := stopping.reason(lower, best.value, iterations)) is None:
+            # 1. the Newton step, whose multipliers prove a bound where they are positive
             step = find_newton_step(point, t)
             if step is None:
                 break
@@ -279,11 +280,13 @@ class InteriorPoint(Iterative):
                 bound = _prove_bound(problem, *step.multipliers) / unit
                 if bound > lower:
                     lower, proof = bound, step.multipliers
+            # 2. a point that lowers the barrier enough; near a minimiser rounding may leave none
             moved = search_line(step, t)
             if moved is None and step.decrement >= _CENTRED:
                 break
             point = moved or point
             best = min(best, point, key=lambda visited: visited.value)
+            # 3. near the minimiser, whose gap is (d + m)/t, a sharper barrier
             if step.decrement < _CENTRED:
                 t *= _GROWTH
                 point = point.bounded(t)

@@ -51,6 +51,7 @@ def in_copies(solution: Solution, orbits: ProductOrbits) -> Solution:
         A solution of `over_ordered_cells`, whose strategy is square and has full rank.
     """
     assert isinstance(solution.noise, Factorisation)
+    # B of one copy; all copies together are B ⊗ I, with the cells in the order of the orbits
     strategy = dense(solution.noise.right)
     apart = np.eye(orbits.cells.size // strategy.shape[1])
     inverse = np.linalg.inv(strategy)
@@ -61,6 +62,7 @@ def in_copies(solution: Solution, orbits: ProductOrbits) -> Solution:
     along = numbers.transpose(np.argsort(order)).ravel()
     whole, back = (np.kron(matrix, apart)[np.ix_(along, along)] for matrix in (strategy, inverse))
     parts, idle = [], np.square(whole).sum(axis=0)
+    # B and L on the contrasts of each part; what B spends beyond all parts is idle
     for part in orbits.parts:
         roots = np.sqrt(part.rank / orbits.cells[part.columns])
         of_part = np.ix_(part.columns, part.columns)
