@@ -177,14 +177,39 @@ Labels = Annotated[Many[Scalar], _NOT_EMPTY]
 SomeLabels = Annotated[OneOrMany[Scalar], _NOT_EMPTY]
 
 
-class ComparisonTable(_Strict):
+class _Stated(_Strict):
+    """What a paper states, and what is known about the comparison with the results.
+
+    Attributes
+    ----------
+    group : str, optional
+        The group that is compared; needed only if the experiment has several groups.
+    reading : str
+        The interpretation of the paper from which the statement follows, if it is not the
+        interpretation that is judged.
+    unjudged : str
+        Why the statement cannot be judged.
+    cause : str
+        Why the statement and the measured numbers differ, as confirmed by an experiment.
+    slip : str
+        A proof that the statement is wrong.
+    """
+
+    group: str | None = None
+    source: str = ""
+    reading: str = ""
+    unjudged: str = ""
+    cause: str = ""
+    slip: str = ""
+
+
+class ComparisonTable(_Stated):
     """Numbers printed in a paper or computed from a closed form, to compare with measured numbers.
 
     ``axes`` lists the axes of the rows, then the axis of the columns. ``values`` is a nested list
     with one level for each axis; None means that the paper has no number there. ``at`` gives the
-    labels of further coordinates, which apply to all numbers. ``group`` is needed only if the
-    experiment has several groups. If the numbers of a mechanism are all 1, the table's numbers are
-    ratios to the numbers of that mechanism.
+    labels of further coordinates, which apply to all numbers. If the numbers of a mechanism are all
+    1, the table's numbers are ratios to the numbers of that mechanism.
 
     Attributes
     ----------
@@ -194,30 +219,15 @@ class ComparisonTable(_Strict):
     repeats : str
         Name of another experiment that judges the same printed numbers; this table is then only
         displayed.
-    reading : str
-        The interpretation of the paper from which these numbers follow, if it is not the
-        interpretation that is judged.
-    unjudged : str
-        Why the numbers cannot be compared.
-    cause : str
-        Why the printed and the measured numbers differ, as confirmed by an experiment.
-    slip : str
-        A proof that the printed numbers are wrong.
     """
 
     variable: str
     axes: Annotated[Mapping[str, Labels], Field(min_length=1)]
     values: Annotated[list[JsonValue], Field(min_length=1)]
     at: Mapping[str, Scalar] = {}
-    group: str | None = None
     title: str = ""
-    source: str = ""
     same_as: Mapping[str, str] = {}
     repeats: str = ""
-    reading: str = ""
-    unjudged: str = ""
-    cause: str = ""
-    slip: str = ""
 
     @model_validator(mode="after")
     def _check(self) -> "ComparisonTable":
@@ -250,7 +260,7 @@ class ComparisonTable(_Strict):
         return [name for name, numbers in stated.items() if name != "" and numbers == {1.0}]
 
 
-class Claim(_Strict):
+class Claim(_Stated):
     """A claim of a paper, and the numbers that decide whether it holds.
 
     The numbers are the values of `variable`, one for each seed at every point that `at` selects.
@@ -260,13 +270,10 @@ class Claim(_Strict):
     `least` to 2.065 and `most` to 2.075.
 
     If nothing computed here decides the claim, `unjudged` gives the reason in place of the keys
-    above. `group` is needed only if the experiment has several groups.
+    above.
 
     Attributes
     ----------
-    reading : str
-        The interpretation of the paper from which this claim follows, if it is not the
-        interpretation that is judged.
     part : str
         The part of the sentence that this claim covers, if several claims cover one sentence. These
         claims have the same text and source, may belong to different experiments, and share one
@@ -277,17 +284,10 @@ class Claim(_Strict):
     repeats_number : bool
         Whether the claim repeats the printed numbers that `at` selects; it then gets the worst
         verdict on these numbers.
-    cause : str
-        Why the claim does not hold, as confirmed by an experiment.
-    slip : str
-        A proof that the sentence is wrong.
     """
 
     text: str
-    source: str = ""
-    reading: str = ""
     part: str = ""
-    group: str | None = None
     variable: str | None = None
     at: Mapping[str, SomeLabels] = {}
     over: Scalar | None = None
@@ -296,9 +296,6 @@ class Claim(_Strict):
     most: float | None = None
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     repeats_number: bool = False
-    unjudged: str = ""
-    cause: str = ""
-    slip: str = ""
 
     @model_validator(mode="after")
     def _check_decided(self) -> "Claim":
