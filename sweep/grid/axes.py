@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import product
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from sweep.grid.cells import REPLICATE, Cell, Cells
 from sweep.grid.grids import Axis, Grid, check_points
 from workloads import conditions
 from workloads.errors import ParameterError
-from workloads.family import Family, Kind
+from workloads.family import Kind
 from workloads.parameters import Recipe, alternatives, bind, nearest
 
 Parameters = Mapping[str, inspect.Parameter]
@@ -88,27 +88,14 @@ def read_parameters(
     return written
 
 
-@dataclass(frozen=True)
-class Named(Generic[AnyRecipe]):
-    """A workload family or a targets rule that an entry names.
-
-    Attributes
-    ----------
-    written : Mapping[str, Written]
-        The parameters in the file.
-    params : Mapping[str, object]
-        One value for every parameter, defaults included; of an axis, its first value.
-    """
-
-    recipe: AnyRecipe
-    written: Mapping[str, Written]
-    params: Mapping[str, object]
-
-
 def find_recipe(
     role: str, recipes: Mapping[str, AnyRecipe], entry: Entry, location: Location
-) -> Named[AnyRecipe]:
-    """Return the recipe that an entry names; error messages call it ``role``."""
+) -> tuple[AnyRecipe, dict[str, Written], dict[str, object]]:
+    """Return the recipe that an entry names, its parameters in the file, and those of a cell.
+
+    The parameters of a cell have one value each, defaults included; of an axis, its first value.
+    Error messages call the recipe ``role``.
+    """
     if (recipe := recipes.get(entry.name)) is None:
         hint = nearest(entry.name, recipes) + workloads.family.plugged().hint
         raise (location / "name").error(f"no {role} is called {entry.name!r}; {hint}")
@@ -117,7 +104,7 @@ def find_recipe(
     with errors_at(location):
         bound = bind(owner, known, {name: given.values[0] for name, given in written.items()})
         params = {name: normalise(value, known[name].annotation) for name, value in bound.items()}
-    return Named(recipe, written, params)
+    return recipe, written, params
 
 
 def normalise(value: object, expected: object) -> object:
@@ -199,7 +186,15 @@ def resolve_mechanisms(
         check_points({name: len(option.values) for name, option in written.items()}, here)
         for values in product(*(option.values for option in written.values())):
             given = dict(zip(written, values, strict=True))
-            shown = _label(candidate, written, given)
+            # the label: as in the file, or the user's function, or the name of the entry; then the
+            # options of which the file lists several values
+            function = str(given.get("function", "")) if mechanism.runs_code else ""
+            shown = entry.label or function or entry.shown
+            listed = [
+                n for n, o in written.items() if o.is_axis and (n != "function" or entry.label)
+            ]
+            if listed:
+                shown += f" ({', '.join(f'{name}={label(given[name])}' for name in listed)})"
             if shown in resolved:
                 raise here.error(
                     f"two mechanisms are labelled {shown!r}; label one of them differently"
@@ -215,24 +210,6 @@ def resolve_mechanisms(
                 if made.first_changed(spec.params.keys() - shared.keys()) is None:
                     resolved[shown] = spec, _specify(other.make(None, shared, kind), kind)
     return resolved
-
-
-def _label(
-    candidate: Candidate, written: Mapping[str, Written], given: Mapping[str, object]
-) -> str:
-    """Return the label of a mechanism with the options ``given``.
-
-    It is the entry's label, the user's function, or the entry's name, followed by the options of
-    which the file lists several values.
-    """
-    entry = candidate.entry
-    function = str(given.get("function", "")) if candidate.mechanism.runs_code else ""
-    first = entry.label or function or entry.shown
-    listed = [
-        n for n, option in written.items() if option.is_axis and (n != "function" or entry.label)
-    ]
-    suffix = ", ".join(f"{name}={label(given[name])}" for name in listed)
-    return f"{first} ({suffix})" if suffix else first
 
 
 @dataclass(frozen=True)
@@ -283,14 +260,18 @@ class Coordinate:
 
 
 def list_coordinates(
-    block: Block, family: Named[Family], candidates: Sequence[Candidate], location: Location
+    block: Block,
+    kind: Kind,
+    of_workload: Mapping[str, Written],
+    candidates: Sequence[Candidate],
+    location: Location,
 ) -> dict[str, Coordinate]:
     """Return the block's coordinates by name, in their order.
 
-    The coordinates ``replicate`` and ``mechanism`` are missing.
+    The coordinates ``replicate`` and ``mechanism`` are missing. The block's workload is of the
+    given ``kind``, and has the parameters ``of_workload`` in the file.
     """
     coordinates: dict[str, Coordinate] = {}
-    kind = family.recipe.kind
 
     def add(part: str, written: Mapping[str, Written], choose: Callable[..., Choice]) -> None:
         for name, parameter in written.items():
@@ -307,13 +288,13 @@ def list_coordinates(
             ]
             coordinates[unique] = Coordinate(here, choices, parameter.is_axis)
 
-    add("workload", family.written, lambda params: Choice(workload=params))
+    add("workload", of_workload, lambda params: Choice(workload=params))
     several, choices = isinstance(block.targets, tuple), []
     for number, entry in enumerate(block.rules):
         here = location / "targets" / number if several else location / "targets"
-        rule = find_recipe("targets rule", workloads.targets.RULES, entry, here)
-        choices.append(Choice({"targets": entry.shown}, targets=rule.params, rule=rule.recipe))
-        for name, parameter in rule.written.items():
+        rule, of_rule, params = find_recipe("targets rule", workloads.targets.RULES, entry, here)
+        choices.append(Choice({"targets": entry.shown}, targets=params, rule=rule))
+        for name, parameter in of_rule.items():
             if several and parameter.is_axis:
                 raise (here / name).error(
                     f"{name!r} is an axis, but the block lists several targets; write a "
@@ -321,7 +302,7 @@ def list_coordinates(
                 )
     coordinates["targets"] = Coordinate(location / "targets", choices, several)
     if not several:
-        add("targets", rule.written, lambda params: Choice(targets=params))
+        add("targets", of_rule, lambda params: Choice(targets=params))
     if "neighbours" in block.model_fields_set:
         here, written = location / "neighbours", block.neighbours
         listed = written if isinstance(written, list) else [written]
@@ -383,12 +364,13 @@ def expand_block(block: Block, location: Location, simulate: int) -> Grid:
     ExperimentError
         If a name or a value is wrong, axes cannot be zipped, or there are too many points.
     """
-    family = find_recipe("workload", workloads.families(), block.workload, location / "workload")
-    kind = family.recipe.kind
+    here = location / "workload"
+    family, written, params = find_recipe("workload", workloads.families(), block.workload, here)
+    kind = family.kind
     candidates = find_candidates(block, kind, location)
     # 1. What all points share, and the choices along each axis.
-    shared, listed = Choice({"workload": block.workload.name}, workload=family.params), {}
-    for name, coordinate in list_coordinates(block, family, candidates, location).items():
+    shared, listed = Choice({"workload": block.workload.name}, workload=params), {}
+    for name, coordinate in list_coordinates(block, kind, written, candidates, location).items():
         if coordinate.is_axis:
             listed[name] = coordinate
         else:
