@@ -1,5 +1,6 @@
 """Sends tasks to the cluster, collects their outcomes, and repeats lost tasks up to a limit."""
 
+import math
 import pickle
 import time
 from collections import deque
@@ -281,15 +282,13 @@ class Dispatch:
 
         If all or none of the workers have enough memory, any worker may run the task.
         """
-        where, needed = (
-            [] if alone_on is None else [alone_on],
-            max(s.cost.bytes for s in task.solves),
-        )
+        needed, workers = max(solve.cost.bytes for solve in task.solves), self.workforce.workers
+        where = [] if alone_on is None else [alone_on]
         if not where and needed >= _SMALL_BYTES:
-            workers, least = self.workforce.workers, needed + _PYTHON_BYTES
             # a memory limit of 0 means that the worker has no limit
-            where = [name for name, has in workers.items() if not 0 < has["memory_limit"] < least]
-            where = where if len(where) < len(workers) else []
+            limits = {name: worker["memory_limit"] or math.inf for name, worker in workers.items()}
+            large = [name for name in workers if limits[name] >= needed + _PYTHON_BYTES]
+            where = large if len(large) < len(workers) else []
         call, future = pack_call(task, self.worker_store), None
         try:
             future = self.workforce.client.submit(
