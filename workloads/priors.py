@@ -182,15 +182,11 @@ def solved(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
         # the relative error of a solution is a small multiple of eps times the condition number
         return _cleaned(unique, 16 * np.finfo(float).eps / reciprocal)
     # 2. Otherwise, a linear program finds the solution y >= 0 of least sum.
-    return _by_linear_programming(matrix, vector, sizes)
-
-
-def _by_linear_programming(matrix: Array, vector: Array, sizes: Ends) -> Array | None:
     scale = float(vector.max())
     result = scipy.optimize.linprog(sizes, A_eq=matrix, b_eq=vector / scale)
     if result.x is None or result.status != 0:
         return None
-    # The program says which entries are positive; least squares on these is exact to rounding.
+    # 3. It says which entries are positive; least squares on these is exact to rounding.
     support = np.flatnonzero(result.x > _SUPPORT)
     on_support = np.zeros(len(vector))
     on_support[support] = np.linalg.lstsq(matrix[:, support], vector, rcond=None)[0]
@@ -280,35 +276,31 @@ def make(prior: ArrayLike, graph: QueryGraph, epsilon: float) -> Array:
         raise WorkloadError(f"no prior is called {name!r}; {nearest(name, RULES)}")
     try:
         if isinstance(prior, str):
-            probabilities = _BUILD[name](graph, epsilon, rest.strip())
+            values = _BUILD[name](graph, epsilon, rest.strip())
         else:
-            probabilities = np.asarray(prior, dtype=np.float64)
+            values = np.asarray(prior, dtype=np.float64)
     except WorkloadError:
         raise
     except (TypeError, ValueError, OverflowError) as error:
         raise WorkloadError(f"prior {written!r} cannot be read ({error}); {RULES[name]}") from None
-    return _distribution(probabilities, graph, written)
+    if values.shape != (graph.n,):
+        raise WorkloadError(
+            f"prior {written!r} has shape {values.shape}; workload {graph.name!r} needs one "
+            f"probability for each of its {graph.n} answers"
+        )
+    total = float(values.sum())
+    if not (np.all(values >= 0) and abs(total - 1) <= _SUM):
+        raise WorkloadError(
+            f"prior {written!r} has entries from {values.min():g} to {values.max():g} and sum "
+            f"{total:g}; expected non-negative probabilities of sum 1"
+        )
+    return values / total
 
 
 def path_of(prior: str) -> str | None:
     """Return the path of the file from which a prior is read; None if the prior needs no file."""
     name, _, rest = prior.partition(":")
     return rest.strip() if name == "file" else None
-
-
-def _distribution(values: Array, graph: QueryGraph, name: str) -> Array:
-    if values.shape != (graph.n,):
-        raise WorkloadError(
-            f"prior {name!r} has shape {values.shape}; workload {graph.name!r} needs one "
-            f"probability for each of its {graph.n} answers"
-        )
-    total = float(values.sum())
-    if not (np.all(values >= 0) and abs(total - 1) <= _SUM):
-        raise WorkloadError(
-            f"prior {name!r} has entries from {values.min():g} to {values.max():g} and sum "
-            f"{total:g}; expected non-negative probabilities of sum 1"
-        )
-    return values / total
 
 
 def _numbers(text: str) -> Array:

@@ -37,9 +37,8 @@ def load_experiment(name_or_path: str | Path, overrides: Settings = ()) -> Exper
     if name == Path(name).name and os.path.isfile(str(shipped)):
         return parse_experiment(shipped.read_text("utf-8"), f"{name}.yaml", overrides)
     if not os.path.lexists(os.path.expanduser(name)):
-        hint = "give its path"
-        if Path(name).suffix not in (".yaml", ".yml"):
-            hint = nearest(name, list_experiments())
+        is_path = Path(name).suffix in (".yaml", ".yml")
+        hint = "give its path" if is_path else nearest(name, list_experiments())
         raise ExperimentError(f"no experiment {name!r}: neither a file nor one that ships; {hint}")
     advice = "give the path of a YAML file"
     text = read_text_file("experiment file", name, advice, ExperimentError, LARGEST_TEXT)

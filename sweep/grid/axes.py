@@ -190,9 +190,8 @@ def resolve_mechanisms(
             # options of which the file lists several values
             function = str(given.get("function", "")) if mechanism.runs_code else ""
             shown = entry.label or function or entry.shown
-            listed = [
-                n for n, o in written.items() if o.is_axis and (n != "function" or entry.label)
-            ]
+            hidden = "" if entry.label else "function"
+            listed = [n for n, option in written.items() if option.is_axis and n != hidden]
             if listed:
                 shown += f" ({', '.join(f'{name}={label(given[name])}' for name in listed)})"
             if shown in resolved:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from workloads.errors import WorkloadError
-from workloads.parameters import LARGEST_SIZE, check_size, read_text, repeated
+from workloads.parameters import check_size, read_text, repeated
 from workloads.queries.table import COLUMNS
 
 Value = str | int | float
@@ -161,8 +161,15 @@ def _read_attribute(name: object, written: object, source: str) -> Attribute:
         raise WorkloadError(
             f"{here}: this is a column of the queries that is not an attribute; rename it"
         )
+    listed = written
+    if isinstance(written, str) and (match := _RANGE.fullmatch(written)):
+        first, last = int(match[1]), int(match[2])
+        check_size(f"{here}: the number of values", last - first + 1)
+        listed = range(first, last + 1)
+    if not isinstance(listed, list | tuple | range) or not listed:
+        raise WorkloadError(f"{here} is {written!r}; {_EXPECTED}")
     values: list[Value] = []
-    for value in _read_values(written, here):
+    for value in listed:
         sound = not isinstance(value, bool) and value == value and str(value).strip()
         if not isinstance(value, str | int | float) or not sound:
             raise WorkloadError(f"{here}: value {value!r}; expected a number, or a text in quotes")
@@ -172,16 +179,3 @@ def _read_attribute(name: object, written: object, source: str) -> Attribute:
     if twice is not None:
         raise WorkloadError(f"{here}: value {twice!r} is listed twice; remove one")
     return Attribute(named, tuple(values))
-
-
-def _read_values(written: object, here: str) -> tuple[object, ...]:
-    if isinstance(written, str):
-        match = _RANGE.fullmatch(written)
-        if match is None or int(match[2]) < int(match[1]):
-            raise WorkloadError(f"{here} is {written!r}; {_EXPECTED}")
-        first, last = int(match[1]), int(match[2])
-        check_size(f"{here}: the number of values", last - first + 1, most=LARGEST_SIZE)
-        return tuple(range(first, last + 1))
-    if not isinstance(written, list | tuple) or not written:
-        raise WorkloadError(f"{here} is {written!r}; {_EXPECTED}")
-    return tuple(written)
