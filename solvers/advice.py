@@ -388,10 +388,9 @@ def advise(
     recommended = _recommend(candidates)
     best = solved[recommended.mechanism]
     priced = _choose_priced(solved.values(), problem.workload.m)
-    prices: tuple[Price, ...] = ()
-    relaxation = None
-    if priced is not None:
-        prices, relaxation = _price_targets(problem, priced, delta, ends, progress)
+    prices, relaxation = (
+        _price_targets(problem, priced, delta, ends, progress) if priced else ((), None)
+    )
     hidden = "adding or removing one record"
     if not relation.add_remove:
         hidden = "replacing one record by another"
@@ -412,7 +411,7 @@ def advise(
             np.full(size, _CONFIDENCE) if stated is None else stated.confidences,
         ),
         prices=prices,
-        price_gap=float("nan") if priced is None else priced.gap,
+        price_gap=priced.gap if priced else float("nan"),
         relaxation=relaxation,
         free=() if further is None else _find_free(best, problem, further),
         budget=None
