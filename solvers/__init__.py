@@ -11,7 +11,7 @@ from solvers.errors import (
 from solvers.forms.reduction import Reduction
 from solvers.forms.solving import REDUCTIONS, expected_work, solve
 from solvers.mechanism import Mechanism, Work, all_mechanisms
-from solvers.noise import draws as simulate
+from solvers.noise.draws import simulate
 from solvers.problem import GraphProblem, Problem
 from solvers.problem.neighbours import Neighbours
 from solvers.solution import Solution

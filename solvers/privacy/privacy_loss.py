@@ -504,6 +504,7 @@ def _sorted_columns(shifts: Matrix) -> Array | None:
 
 def _common_divisor(values: Array, largest: float) -> float | None:
     """Find the largest common divisor of the values, up to rounding; None if it is too small."""
+    # Euclid's algorithm on real numbers: the least remainder takes the place of the divisor
     divisor = float(values.min())
     while largest / divisor <= _MOST_DISTINCT:
         rest = np.abs(values - divisor * np.rint(values / divisor))
@@ -520,6 +521,7 @@ def _worst(columns: Array) -> list[Array]:
     At most `_MOST_COLUMNS` are returned. If there are more, one column is appended: an entrywise
     upper bound on the maximal columns that are left out.
     """
+    # a column that dominates another has the larger norm, so it comes first
     order = np.argsort(-np.square(columns).sum(axis=1), kind="stable")
     kept: list[Array] = []
     for number, column in enumerate(columns[order]):
