@@ -7,7 +7,7 @@ open; the preset ``published`` has the paper's constants (docs/sm2.md).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
@@ -16,13 +16,11 @@ import scipy
 from solvers.dual.iteration import Deadline, sufficient_decrease
 from solvers.dual.matrix_blocks import as_blocks
 from solvers.dual.programs import Weights
-from solvers.dual.spectrum import spectrum
 from solvers.errors import OptionError
-from solvers.forms.orbits import AnyOrbits, ProductOrbits, SingleOrbit
+from solvers.forms.orbits import AnyOrbits, ProductOrbits, SingleOrbit, Unreduced
 from solvers.forms.orbits.orbit_noise import OrbitsNoise
 from solvers.forms.reduction import need_defaults
 from solvers.mechanism import Mechanism, ProblemSize, Work
-from solvers.noise.factorisation import Factorisation
 from solvers.noise.verification import noise_from_root
 from solvers.problem import Problem
 from solvers.soft_max import basis as bases
@@ -56,11 +54,11 @@ class SoftMaxProblem:
     start: Iterate
     plain: SoftMax
     squared_norm: Callable[[Weights], float]
-    noise: Callable[[Iterate], Factorisation | OrbitsNoise]
+    noise: Callable[[Iterate], OrbitsNoise]
     whole: Callable[[Weights], Weights]
 
 
-def _pose_on_matrices(orbits: ProductOrbits, omega: Array) -> SoftMaxProblem:
+def _pose_on_matrices(orbits: ProductOrbits, omega: Array, start: Iterate) -> SoftMaxProblem:
     def squared_norm(weights: Weights) -> float:
         return orbits.at(Weights(weights.p, weights.q + omega)).nuclear_norm ** 2
 
@@ -70,7 +68,7 @@ def _pose_on_matrices(orbits: ProductOrbits, omega: Array) -> SoftMaxProblem:
         return OrbitsNoise(orbits, factors).met("SM-II")
 
     return SoftMaxProblem(
-        charts.first_of_blocks(orbits.blocks, orbits.start),
+        start,
         SoftMax(omega, orbits.log_copies, log_cells=np.log(orbits.cell_shares)),
         squared_norm,
         noise,
@@ -227,28 +225,18 @@ class SMII(Settings, Mechanism):
             raise OptionError(said, "basis")
         deadline = self.deadline
         factored = None if self.basis == ADAPTED else bases.factor(problem, self.basis)
-        omega = self.total_error_weight * problem.targets
-
-        def squared_norm(weights: Weights) -> float:
-            weighted = spectrum(problem.factors, weights.p, weights.q + omega)
-            return float(weighted.singular.sum()) ** 2
-
-        def noise(end: Iterate) -> Factorisation:
-            if factored is None:
-                root = cast(charts.BlocksIterate, end).parts[0].factor
-                unscaled = noise_from_root(self.name, problem, problem.basis, problem.queries, root)
-            else:
-                queries, root = (
-                    Explicit(factored.representation),
-                    cast(bases.FixedIterate, end).lower,
-                )
-                unscaled = noise_from_root(self.name, problem, factored.basis, queries, root)
-            return unscaled.met(self.name, problem.targets)
-
+        orbits = Unreduced.of(problem)
         start = find_first_iterate(problem, factored, self.initial)
-        smooth = SoftMaxProblem(start, SoftMax(omega), squared_norm, noise, lambda weights: weights)
-        kind = self.basis if factored is None else factored.kind
-        return self._minimise(problem, smooth, deadline, kind)
+        smooth = _pose_on_matrices(orbits, self._omega(orbits), start)
+        if factored is None:
+            return self._minimise(smooth, deadline, self.basis)
+
+        def noise(end: Iterate) -> OrbitsNoise:
+            queries, root = Explicit(factored.representation), cast(bases.FixedIterate, end).lower
+            factors = noise_from_root(self.name, problem, factored.basis, queries, root)
+            return OrbitsNoise(orbits, (factors,)).met(self.name)
+
+        return self._minimise(replace(smooth, noise=noise), deadline, factored.kind)
 
     def on_products(self, orbits: ProductOrbits) -> Solution:
         """The solution on orbits.
@@ -261,14 +249,15 @@ class SMII(Settings, Mechanism):
             If the product of the computed factors L and B is not W.
         """
         deadline = self.deadline
-        smooth = _pose_on_matrices(orbits, self._omega(orbits))
-        return self._minimise(orbits.problem, smooth, deadline, ADAPTED)
+        start = charts.first_of_blocks(orbits.blocks, orbits.start)
+        smooth = _pose_on_matrices(orbits, self._omega(orbits), start)
+        return self._minimise(smooth, deadline, ADAPTED)
 
     def on_marginals(self, marginals: SingleOrbit) -> Solution:
         """The solution on classes of equivalent subsets and marginals."""
         deadline = self.deadline
         smooth = _pose_on_classes(marginals, self._omega(marginals))
-        return self._minimise(marginals.problem, smooth, deadline, ADAPTED)
+        return self._minimise(smooth, deadline, ADAPTED)
 
     def _omega(self, orbits: AnyOrbits) -> Array:
         """The weights of the variance ratios of all orbits in the total error."""
@@ -296,9 +285,7 @@ class SMII(Settings, Mechanism):
             return Work(flops=flops, bytes=130.0 * d**2 + 200.0 * m)
         return Work(flops=4e9 + 1800.0 * (m + d) * k**2, bytes=60.0 * (m + d) * k + 100.0 * k * k)
 
-    def _minimise(
-        self, problem: Problem, smooth: SoftMaxProblem, deadline: Deadline, basis: str
-    ) -> Solution:
+    def _minimise(self, smooth: SoftMaxProblem, deadline: Deadline, basis: str) -> Solution:
         """The solution by Algorithm 1.
 
         It is marked as converged only if the cost and variances of its noise confirm the gap.
@@ -318,8 +305,8 @@ class SMII(Settings, Mechanism):
                 notes["objective_gap"] = squared / proof.lower - 1
         return Solution(
             self.name,
-            problem,
-            noise,
+            noise.orbits.problem,
+            noise.orbits.present(noise, noise.parts),
             known_lower_bound=None if self.total_error_weight else proof.lower or None,
             iterations=result.iterations,
             converged=value <= proof.lower * (1 + self.tol),
