@@ -192,11 +192,8 @@ class Optimal(Iterative):
             roots = np.sqrt(of_orbits)
             whole = orbits.with_columns_divided(roots)
         start = None if self.start is None else orbits.collect(self.start)
-        if self.total_error_weight != 0:
-            weight = self.total_error_weight
-            result = whole.hybrid(weight, self.refine_stopping(stopping), start)
-        else:
-            result = whole.optimum(self.refine_stopping(stopping, whole.finest), start)
+        inner_stopping = self.refine_stopping(stopping, whole.finest)
+        result = whole.optimum(inner_stopping, start, self.total_error_weight)
         notes: dict[str, float] = {}
         if self.refined:
             refined = whole.refine(self.name, result, self.tol, stopping.deadline)

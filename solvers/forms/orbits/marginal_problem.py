@@ -397,16 +397,15 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         row_keys = np.column_stack([np.log(self.targets), self.log_copies])
         return collapse(self.matrix, row_keys, self.closure.log_ranks[:, None])
 
-    def optimum(self, stopping: Stopping, start: Weights | None = None) -> Optimum[ScalarPoint]:
-        """Compute the least Δ² at which every target can be met, from weights of the marginals."""
-        return self.blocks.optimum(stopping, None if start is None else start.q)
-
-    def hybrid(
-        self, weight: float, stopping: Stopping, start: Weights | None = None
+    def optimum(
+        self, stopping: Stopping, start: Weights | None = None, total_error_weight: float = 0.0
     ) -> Optimum[ScalarPoint]:
-        """Compute the least hybrid objective, in which the total variance has this weight."""
-        blocks = self.blocks.with_offset(weight * self.targets * self.copies)
-        result = blocks.optimum(stopping, None if start is None else start.q)
+        """Compute the least Δ² at which every target can be met, or the least hybrid objective."""
+        first = None if start is None else start.q
+        if total_error_weight == 0:
+            return self.blocks.optimum(stopping, first)
+        blocks = self.blocks.with_offset(total_error_weight * self.targets * self.copies)
+        result = blocks.optimum(stopping, first)
         # the hybrid objective is twice the square root of the minimum that the blocks find
         lower, upper = (2 * float(np.sqrt(bound)) for bound in (result.lower, result.upper))
         squares = result.trace

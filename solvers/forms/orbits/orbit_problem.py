@@ -317,16 +317,15 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         """The weights to start from, if none are given; None leaves the choice to the optimiser."""
         return given or self.start
 
-    def optimum(self, stopping: Stopping, start: Weights | None = None) -> Optimum[BlocksPoint]:
-        """Compute the least Δ² at which every target can be met (`programs.optimum`)."""
-        return programs.optimum(self.whole, stopping, self.first(start))
-
-    def hybrid(
-        self, weight: float, stopping: Stopping, start: Weights | None = None
+    def optimum(
+        self, stopping: Stopping, start: Weights | None = None, total_error_weight: float = 0.0
     ) -> Optimum[BlocksPoint]:
-        """Compute the least hybrid objective with this weight of total variance."""
-        weights = weight * self.targets * self.copies
-        return programs.hybrid(self.whole, weights, stopping, self.first(start))
+        """Compute the least Δ² at which every target can be met, or the least hybrid objective."""
+        first = self.first(start)
+        if total_error_weight == 0:
+            return programs.optimum(self.whole, stopping, first)
+        weights = total_error_weight * self.targets * self.copies
+        return programs.hybrid(self.whole, weights, stopping, first)
 
     def least_total_error(self, weights: Array, stopping: Stopping) -> Optimum[BlocksPoint]:
         """Compute the least weighted sum of variance ratios (`programs.least_total_error`)."""

@@ -83,14 +83,14 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
         """The orbits over which errors are drawn."""
 
     @abstractmethod
-    def optimum(self, stopping: Stopping, start: Weights | None = None) -> Optimum[AnyPoint]:
-        """Compute the least Δ² at which every target can be met, from weights of the orbits."""
-
-    @abstractmethod
-    def hybrid(
-        self, weight: float, stopping: Stopping, start: Weights | None = None
+    def optimum(
+        self, stopping: Stopping, start: Weights | None = None, total_error_weight: float = 0.0
     ) -> Optimum[AnyPoint]:
-        """Compute the least hybrid objective, in which the total variance has this weight."""
+        """Compute the least Δ² at which every target can be met, from weights of the orbits.
+
+        With a weight of total error, compute the least hybrid objective (`programs.hybrid`), in
+        which the total variance has this weight.
+        """
 
     @abstractmethod
     def least_total_error(self, weights: Array, stopping: Stopping) -> Optimum[AnyPoint]:
