@@ -341,9 +341,8 @@ def fits(value: object, expected: object) -> bool:
     if expected is float and isinstance(value, int) and abs(value) > sys.float_info.max:
         return False
     if expected in _PLAIN:
-        return isinstance(value, _PLAIN[expected][0]) and (
-            isinstance(value, bool) is (expected is bool)
-        )
+        kind, _ = _PLAIN[expected]
+        return isinstance(value, kind) and isinstance(value, bool) is (expected is bool)
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin is Annotated:
         bounds = _list_bounds(inner[1:])

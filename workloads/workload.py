@@ -156,11 +156,8 @@ class Workload:
         WorkloadError
             If W would take more than 8 GiB.
         """
-        refuse_above_limit(
-            self.m * self.d,
-            f"workload {self.name!r}: a dense {self.m} x {self.d} matrix",
-            "use a mechanism that works on its structure",
-        )
+        m, d = self.shape
+        refuse_above_limit(m * d, f"workload {self.name!r}: a dense {m} x {d} matrix")
         return dense(self.matrix)
 
 

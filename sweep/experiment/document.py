@@ -35,10 +35,7 @@ _LONGEST_LINE = 4096
 _UNFIT = re.compile("[\0\ud800-\udfff]")
 """Matches NUL and surrogates: YAML escapes can produce them, but no text may contain them."""
 _CORE = "tag:yaml.org,2002:"
-_TOO_DEEP = (
-    f"lists and mappings nest more than {DEEPEST} deep, the limit of "
-    "sweep.experiment.document.DEEPEST"
-)
+_TOO_DEEP = f"lists and mappings nest more than {DEEPEST} deep; write them with fewer levels"
 _PLAIN_TAGS = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp")
 
 

@@ -137,13 +137,10 @@ class Cells:
     def concatenated(cls, parts: "Sequence[Cells]") -> "Cells":
         """Return the cells of all parts, one part after another."""
         starts = np.cumsum([0, *(len(part.families) for part in parts)])
-        return cls(
-            [family for part in parts for family in part.families],
-            np.concatenate(
-                [part.family + start for part, start in zip(parts, starts, strict=False)]
-            ),
-            np.concatenate([part.replicate for part in parts]),
-        )
+        families = [family for part in parts for family in part.families]
+        numbers = [part.family + start for part, start in zip(parts, starts, strict=False)]
+        replicates = [part.replicate for part in parts]
+        return cls(families, np.concatenate(numbers), np.concatenate(replicates))
 
     @property
     def families_differ(self) -> bool:

@@ -16,7 +16,7 @@ from workloads.operators.protocol import (
     Matrix,
     QueryOperator,
     dense,
-    refuse_large_gram,
+    refuse_above_limit,
 )
 
 
@@ -39,7 +39,7 @@ class InMemory(QueryOperator):
     def gram(self, weights: Array | None = None) -> Array:
         """``W.T @ diag(weights) @ W``, as a symmetric product if no weight is negative."""
         d = self.array.shape[1]
-        refuse_large_gram(d)
+        refuse_above_limit(d * d, f"a {d} x {d} Gram matrix")
         if scipy.sparse.issparse(self.array):
             weighted = self.array if weights is None else self.array.multiply(weights[:, None])
             return (self.array.T @ weighted).toarray()

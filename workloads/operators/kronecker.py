@@ -22,7 +22,6 @@ from workloads.operators.protocol import (
     entry_count,
     kron,
     refuse_above_limit,
-    refuse_large_gram,
     times,
 )
 
@@ -63,9 +62,7 @@ class Kronecker(InParts):
         """W as a CSR matrix."""
         entries = sum(prod(entry_count(factor) for factor in term) for term in self.terms)
         m, d = self.shape
-        refuse_above_limit(
-            2 * entries, f"a sparse {m} x {d} matrix", "use a mechanism that works on its structure"
-        )
+        refuse_above_limit(2 * entries, f"a sparse {m} x {d} matrix")
         return super().matrix()
 
 
@@ -176,7 +173,7 @@ class Product(QueryOperator):
     def gram(self, weights: Array | None = None) -> Array:
         """``W.T @ diag(weights) @ W``, by the transpose of the linear map `quadratic_forms`."""
         d = self.shape[1]
-        refuse_large_gram(d)
+        refuse_above_limit(d * d, f"a {d} x {d} Gram matrix")
         if weights is None:
             return kron(Explicit(factor).gram() for factor in self._factors)
         maps, rows = [factor.sums for factor in self.pairs], [factor.rows for factor in self.pairs]
@@ -291,11 +288,7 @@ class Marginals(InMemory):
     @cached_property
     def array(self) -> Matrix:
         """W as a CSR matrix, which is faster than a product for each marginal."""
-        refuse_above_limit(
-            self.shape[1],
-            "one number for each domain cell",
-            "use a mechanism that works on marginals without building them",
-        )
+        refuse_above_limit(self.shape[1], "one number for each domain cell")
         identities = [scipy.sparse.eye_array(size, format="csr") for size in self.sizes]
         totals = [np.ones((1, size)) for size in self.sizes]
         axes = range(len(self.sizes))

@@ -88,7 +88,10 @@ class QueryOperator(ABC):
         """W itself, dense or CSR; raises WorkloadError if W would take more than 8 GiB."""
 
 
-def refuse_above_limit(entries: int, what: str, advice: str) -> None:
+_ADVICE = "use a mechanism that works on the workload's structure"
+
+
+def refuse_above_limit(entries: int, what: str, advice: str = _ADVICE) -> None:
     """Raise WorkloadError if an array of float64 would take too much memory.
 
     Parameters
@@ -112,12 +115,6 @@ def refuse_above_limit(entries: int, what: str, advice: str) -> None:
             f"{what} takes {size} GiB, more than the limit of "
             f"{LARGEST_MATRIX_BYTES // 2**30} GiB; {advice}"
         )
-
-
-def refuse_large_gram(d: int) -> None:
-    """Raise WorkloadError if the Gram matrix of d domain cells would take too much memory."""
-    advice = "use a mechanism that works on the workload's structure"
-    refuse_above_limit(d * d, f"a {d} x {d} Gram matrix", advice)
 
 
 def dense(matrix: Turned) -> Array:
