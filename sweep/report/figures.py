@@ -34,18 +34,16 @@ _LARGEST_SPAN = 4.0
 papers' sizes double from point to point, and three such sizes crowd on a linear axis."""
 
 
-def _make_standard(
-    variable: str, title: str = "", log: tuple[Literal["x", "y"], ...] = ()
-) -> Figure:
+def _make_standard(variable: str, title: str = "", *log: Literal["x", "y"]) -> Figure:
     return Figure(variable=variable, x="", title=title, log=log)
 
 
 STANDARD: Mapping[str, Figure] = {
-    "ratio": _make_standard("variance_ratio", log=("y",)),
+    "ratio": _make_standard("variance_ratio", "", "y"),
     "cost": _make_standard("privacy_cost"),
     "utility": _make_standard("utility"),
     "privacy": _make_standard("privacy_cost", "Privacy at which the targets are met"),
-    "scaling": _make_standard("runtime_s", "Run time", ("x", "y")),
+    "scaling": _make_standard("runtime_s", "Run time", "x", "y"),
     "variances": _make_standard("query_variances", "Query variances against their targets"),
     "profile": _make_standard(
         "privacy_profile", "Personal privacy cost of every domain cell, as a share of the largest"

@@ -69,14 +69,11 @@ def render_blocks(template: str, **content: object) -> dict[str, list[str]]:
     """
     filled = _make_environment().get_template(template)
     context = filled.new_context(content)
-    return {
-        name: [
-            " ".join(part.split())
-            for part in "".join(render(context)).split("\n\n")
-            if part.strip()
-        ]
-        for name, render in filled.blocks.items()
-    }
+    blocks = {}
+    for name, render in filled.blocks.items():
+        paragraphs = "".join(render(context)).split("\n\n")
+        blocks[name] = [" ".join(part.split()) for part in paragraphs if part.strip()]
+    return blocks
 
 
 def _make_environment() -> jinja2.Environment:

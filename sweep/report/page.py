@@ -39,7 +39,6 @@ def make_report(store: str | Location) -> str:
         status=status,
         other_code=states.describe_other_code(status.cells_of_other_code, status.statuses, store),
         attributes=results.attrs,
-        facts=frames.list_facts(results),
         cells=cells,
         core_hours=messages.format_core_hours(cells.groupby("solve")["cpu_s"].first().sum()),
         failures=messages.group_alike(status.troubles),

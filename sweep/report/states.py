@@ -48,9 +48,8 @@ def describe_plan(plan: "Plan", store: str, machines: str) -> Table:
         )
     stored = format_counts({**plan.statuses, Status.PENDING.label: 0}) or "none"
     m, d = plan.largest_shape
-    size = "too large to build: a solve needs its structure"
-    if plan.built:
-        size = format_size(8.0 * m * d)
+    unbuilt = "too large to build: a solve needs its structure"
+    size = format_size(8.0 * m * d) if plan.built else unbuilt
     limit = ""
     if plan.time_limit is not None:
         limit = f"{format_duration(plan.time_limit)} for a solve; one that does not stop by itself "
@@ -58,24 +57,22 @@ def describe_plan(plan: "Plan", store: str, machines: str) -> Table:
     needed = f"about {format_size(plan.worker_bytes)} besides Python"
     if plan.worker_bytes > memory.usable():
         needed += f"; this machine has {format_size(memory.usable())}, and would refuse"
-    return _make_table(
-        *groups.items(),
-        ("neighbours", plan.neighbours),
-        ("cells", f"{plan.cells:,}"),
-        ("already in the store", stored, f"({store})"),
-        ("other code", describe_other_code(plan.of_other_code, plan.statuses, store)),
-        ("solves to do", f"{plan.solves:,}"),
-        ("certificates to compute", f"{plan.bounds:,}"),
-        ("tasks", f"{plan.tasks:,}"),
-        ("largest matrix", f"{m:,} x {d:,}, {size}", plan.largest),
-        ("memory of one worker", needed),
-        ("time limit", limit),
-        (
-            "estimated time",
-            f"about {format_duration(plan.seconds)}",
-            f"with {plan.workers} workers {machines}",
-        ),
-    )
+    seconds = format_duration(plan.seconds)
+    facts = {
+        **groups,
+        "neighbours": plan.neighbours,
+        "cells": f"{plan.cells:,}",
+        "already in the store": f"{stored} ({store})",
+        "other code": describe_other_code(plan.of_other_code, plan.statuses, store),
+        "solves to do": f"{plan.solves:,}",
+        "certificates to compute": f"{plan.bounds:,}",
+        "tasks": f"{plan.tasks:,}",
+        "largest matrix": f"{m:,} x {d:,}, {size} {plan.largest}",
+        "memory of one worker": needed,
+        "time limit": limit,
+        "estimated time": f"about {seconds} with {plan.workers} workers {machines}",
+    }
+    return _make_table(facts)
 
 
 def describe_status(status: StoreStatus) -> Table:
@@ -95,23 +92,22 @@ def describe_status(status: StoreStatus) -> Table:
             f"{status.cells_edited_since:,} cells were solved before the module of their mechanism "
             f"or workload was edited without a new revision; {again} solves them again"
         )
-    return _make_table(
-        ("experiment", status.experiment),
-        ("running", _describe_running(status)),
-        *_describe_progress(status),
-        ("done", messages.format_done(status.statuses, sum(status.statuses.values()))),
-        *((f"group {group}", format_counts(statuses)) for group, statuses in status.groups.items()),
-        ("dataset", str(status.dataset or "not written yet")),
-        ("damaged", "\n".join(filter(None, (damage, *status.damaged_segments)))),
-        ("troubled", "\n".join(reasons)),
-        (
-            "other code",
-            describe_other_code(status.cells_of_other_code, status.statuses, status.store),
-        ),
-        ("edited code", edited),
-        ("no groups", status.obstacle or ""),
-        ("certificate", "\n".join(status.certificate_errors)),
-    )
+    other = describe_other_code(status.cells_of_other_code, status.statuses, status.store)
+    facts = {
+        "experiment": status.experiment,
+        "running": _describe_running(status),
+        **_describe_progress(status),
+        "done": messages.format_done(status.statuses, sum(status.statuses.values())),
+        **{f"group {group}": format_counts(each) for group, each in status.groups.items()},
+        "dataset": str(status.dataset or "not written yet"),
+        "damaged": "\n".join(filter(None, (damage, *status.damaged_segments))),
+        "troubled": "\n".join(reasons),
+        "other code": other,
+        "edited code": edited,
+        "no groups": status.obstacle or "",
+        "certificate": "\n".join(status.certificate_errors),
+    }
+    return _make_table(facts)
 
 
 def _describe_running(status: StoreStatus) -> str:
@@ -130,27 +126,25 @@ def _describe_running(status: StoreStatus) -> str:
     return f"no{since}: {left} left; the same 'sweep run' continues, or {rerun}"
 
 
-def _describe_progress(status: StoreStatus) -> Iterator[tuple[str, str]]:
-    """Yield names and texts of facts about the current run or, if there is none, the last run."""
+def _describe_progress(status: StoreStatus) -> dict[str, str]:
+    """Return facts about the current run or, if there is none, the last run."""
     progress = status.progress
     if progress is None:
-        return
-    if status.running:
-        yield "this run", messages.format_done(progress.statuses, progress.cells)
-        yield "workers", f"{progress.workers:,} with {progress.threads:,} threads"
-        yield "rate", f"{messages.format_rate(progress)}, {progress.share:.0%} of the work"
-        yield (
-            "time",
-            f"{format_duration(progress.seconds)} so far, {messages.format_time_left(progress)}",
-        )
-        core_left = messages.format_core_hours(progress.core_left_s)
-        yield "core-hours", f"{messages.format_core_hours(progress.core_s)} spent, {core_left} left"
-        if status.progress_age_s > _OLD_SECONDS:
-            yield "as of", f"{format_duration(status.progress_age_s)} ago"
-    else:
-        took = format_duration(progress.seconds)
-        yield "last run", f"{took}, {messages.format_core_hours(progress.core_s)} core-hours"
-    yield "slowest", "\n".join(f"{format_duration(s)}  {cell}" for cell, s in progress.slowest)
+        return {}
+    took, age = format_duration(progress.seconds), status.progress_age_s
+    spent = messages.format_core_hours(progress.core_s)
+    slowest = "\n".join(f"{format_duration(s)}  {cell}" for cell, s in progress.slowest)
+    if not status.running:
+        return {"last run": f"{took}, {spent} core-hours", "slowest": slowest}
+    return {
+        "this run": messages.format_done(progress.statuses, progress.cells),
+        "workers": f"{progress.workers:,} with {progress.threads:,} threads",
+        "rate": f"{messages.format_rate(progress)}, {progress.share:.0%} of the work",
+        "time": f"{took} so far, {messages.format_time_left(progress)}",
+        "core-hours": f"{spent} spent, {messages.format_core_hours(progress.core_left_s)} left",
+        "as of": f"{format_duration(age)} ago" if age > _OLD_SECONDS else "",
+        "slowest": slowest,
+    }
 
 
 def describe_troubles(found: Iterable[Trouble]) -> Iterator[Text]:
@@ -228,18 +222,14 @@ def format_size(number: float) -> str:
     return decimal(int(number)) if math.isfinite(number) else "an unknown amount"
 
 
-def _make_table(*facts: tuple[str, ...]) -> Table:
-    """Return a table with a row for every fact whose text is not empty.
-
-    A fact consists of a name, a text and optional remarks.
-    """
+def _make_table(facts: Mapping[str, str]) -> Table:
+    """Return a table with a row for every fact, by name, whose text is not empty."""
     table = Table(box=None, show_header=False, padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    for name, text, *remarks in facts:
+    for name, text in facts.items():
         if text:
-            dim = ((f" {remark}", "dim") for remark in remarks)
-            table.add_row(Text(name), Text.assemble(text, *dim))
+            table.add_row(Text(name), Text(text))
     return table
 
 
