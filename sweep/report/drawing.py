@@ -84,8 +84,6 @@ _LEAST_HEIGHT = 0.7
 """Least height that panels, with title and labels, need, in inches; with less, none would show."""
 _MOST_COLUMNS = 6
 """Largest number of columns of a legend; more would be read like lines of a text."""
-_MARGIN = 0.06
-"""Space around the notes and the legend, in inches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,41 +389,41 @@ def _draw(axes: "Axes", panel: Panel, looks: Mapping[Line, _Look]) -> None:
 def _place_legend(
     figure: "Figure", entries: Mapping[str, _Look], notes: str, size: tuple[float, float] | None
 ) -> None:
-    """Place the notes and the legend below the panels, which get the rest of the figure.
+    """Place a legend, with the notes as its title, below the panels.
 
-    If no ``size`` is given, the figure becomes higher by what is below the panels.
+    If no ``size`` is given, the figure becomes higher by the legend; otherwise, the panels get the
+    rest of the figure.
 
     Raises
     ------
     SweepError
-        If the notes and the legend leave no room for panels.
+        If the legend leaves no room for panels.
     """
     from matplotlib.lines import Line2D
 
+    if not entries and not notes:
+        return
     width, height = figure.get_size_inches()
-    text = figure.supxlabel(_wrap(notes, width), x=0.01, y=0.0, ha="left", va="bottom", fontsize=7)
-    below = noted = text.get_window_extent().height / figure.dpi + _MARGIN if notes else 0.0
     labels = [textwrap.fill(label, _LEGEND_CHARACTERS) for label in entries]
     lines = [Line2D([], [], **vars(look)) for look in entries.values()]
-    for columns in range(min(len(entries), _MOST_COLUMNS), 0, -1):
-        legend = figure.legend(lines, labels, loc="lower left", ncols=columns)
+    title = _wrap(notes, width)
+    for columns in range(min(max(len(entries), 1), _MOST_COLUMNS), 0, -1):
+        legend = figure.legend(
+            lines, labels, loc="outside lower left", ncols=columns, title=title, alignment="left"
+        )
         box = legend.get_window_extent()
         # letters are some per cent wider in a file, which has another resolution
         if box.width / figure.dpi <= 0.94 * width or columns == 1:
-            below += box.height / figure.dpi + _MARGIN
             break
         legend.remove()
+    below = box.height / figure.dpi
     if size is None:
-        height += below
-        figure.set_figheight(height)
+        figure.set_figheight(height + below)
     elif height - below < _LEAST_HEIGHT:
         raise SweepError(
             f"a figure {height:g} inches high has no room for panels above its legend and notes, "
             f"which take {below:.2g}; give a --size of at least {width:g}x{below + 1.5:.2g}"
         )
-    if entries:
-        legend.set_bbox_to_anchor((_MARGIN / width, noted / height), figure.transFigure)
-    figure.set_layout_engine("constrained", rect=(0.0, below / height, 1.0, 1.0 - below / height))
 
 
 def _set_ticks(axes: "Axes", digits: int) -> None:

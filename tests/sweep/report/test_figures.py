@@ -40,7 +40,7 @@ def points(axes):
 
 def notes(picture):
     """The sentences below a picture."""
-    return " ".join(picture.figure.get_supxlabel().split())
+    return " ".join(picture.figure.legends[0].get_title().get_text().split())
 
 
 def test_a_line_has_the_means_and_the_range_of_its_replicates():
