@@ -293,8 +293,7 @@ class ProductNoise(GaussianNoise):
         refuse_unlisted(self._queries)
         left = Kronecker((tuple(part.left for part in self.parts),))
         numbers = rng.standard_normal((n, left.shape[1]))
-        errors: Array = self.target**0.5 * left.apply(numbers.T).T
-        return errors
+        return np.asarray(self.target**0.5 * left.apply(numbers.T).T)
 
     @property
     def fits(self) -> bool:
@@ -324,7 +323,7 @@ def scale_of(mechanism: str, variances: Array, targets: Array) -> float:
     SolveFailedError
         If no variance is positive, or some variance is not finite.
     """
-    ratio: float = float(np.max(variances / targets))
+    ratio = float(np.max(variances / targets))
     if not (np.isfinite(ratio) and ratio > 0):
         raise SolveFailedError(
             f"{mechanism}: the largest variance ratio is {ratio}; expected a positive number"

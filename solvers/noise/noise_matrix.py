@@ -196,8 +196,7 @@ class NoiseMatrix(Noise):
         If the answers are not numbers, this is the Fréchet variance: the least mean squared graph
         distance of the reported answer from any fixed answer.
         """
-        variances: Array = np.einsum("ij,ijk->ik", self.matrix, np.square(self._errors))
-        return variances.ravel()
+        return np.asarray(np.einsum("ij,ijk->ik", self.matrix, np.square(self._errors))).ravel()
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
@@ -234,8 +233,7 @@ class NoiseMatrix(Noise):
         outputs = np.stack(
             [np.searchsorted(upto[i], uniform[:, i], side="right") for i in each], axis=1
         )
-        drawn: Array = errors[each, np.minimum(outputs, answers - 1)].reshape(n, -1)
-        return drawn
+        return np.asarray(errors[each, np.minimum(outputs, answers - 1)].reshape(n, -1))
 
     def record(self) -> dict[str, object]:
         """The measures of the noise matrix, by the names under which a sweep stores them."""
@@ -263,10 +261,8 @@ class NoiseMatrix(Noise):
         points = graph.coordinates
         if points is None:
             centres = np.argmin(self.matrix @ np.square(graph.distances), axis=1)
-            far: Array = graph.distances[centres][:, :, None]
-            return far
-        away: Array = points[None, :, :] - (self.matrix @ points)[:, None, :]
-        return away
+            return np.asarray(graph.distances[centres][:, :, None])
+        return points[None, :, :] - (self.matrix @ points)[:, None, :]
 
     @cached_property
     def _bound(self) -> tuple[float, bool]:

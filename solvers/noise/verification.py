@@ -142,11 +142,9 @@ def _least_squares(left: Array, missing: Array) -> Array:
     """Solve ``left @ y = missing`` by least squares, every row in units of its query's noise."""
     norms = np.sqrt(Explicit(left).squared_row_norms())
     seen = norms > 0
-    units = norms[seen, None]
-    corrections: Array = scipy.linalg.lstsq(
-        left[seen] / units, missing[seen] / units, check_finite=False, lapack_driver="gelsy"
-    )[0]
-    return corrections
+    scaled = left[seen] / norms[seen, None], missing[seen] / norms[seen, None]
+    solution = scipy.linalg.lstsq(*scaled, check_finite=False, lapack_driver="gelsy")
+    return np.asarray(solution[0])
 
 
 def _solved(root: Array, basis: Array) -> Array:

@@ -190,10 +190,9 @@ class TruncatedGeometric:
         """Draw errors at the worst answer, minus their mean if ``measure`` is the variance."""
         answer = self.worst_answer(epsilon)
         below, above = -float(answer), float(self.n - answer)
-        if epsilon <= 0:
-            errors: Array = rng.choice(np.array([below, above]), shape)
-        else:
-            errors = np.clip(Geometric().sample(epsilon, shape, rng), below, above)
+        # at ε = 0, a result is at either end with equal probability
+        numbers = Geometric().sample(max(epsilon, _SMALLEST), shape, rng)
+        errors = np.clip(numbers, below, above)
         return errors - self._bias(epsilon) if self.measure == "variance" else errors
 
     def _bias(self, epsilon: ArrayLike) -> Array:

@@ -109,8 +109,8 @@ def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Array:
     cost, target = np.broadcast_arrays(
         _checked("privacy_cost", privacy_cost, nan=True), _checked_delta(delta)
     )
-    needed = (cost < _ALL_SQUARE) & (cost > 0)
-    needed &= target < scipy.special.erf(np.where(needed, cost, 1.0) / np.sqrt(8.0))
+    # at ε = 0, δ is erf(Δ / sqrt(8))
+    needed = (cost > 0) & (cost < _ALL_SQUARE) & (target < scipy.special.erf(cost / np.sqrt(8.0)))
     with np.errstate(over="ignore"):
         result = np.where(cost < _ALL_SQUARE, 0.0, cost * (cost / 2))
     if np.any(needed):
@@ -175,8 +175,7 @@ def _cost_at(point: Array, eps: Array) -> Array:
     length = np.hypot(point, root)
     # ``length + point`` would cancel for a negative point
     falling = root * (root / np.where(point < 0, length - point, 1.0))
-    cost: Array = np.where(point < 0, falling, length + point)
-    return cost
+    return np.asarray(np.where(point < 0, falling, length + point))
 
 
 def _logs(point: Array, cost: Array) -> tuple[Array, Array]:
