@@ -68,6 +68,16 @@ def masked_count(values: object) -> int:
     return 0
 
 
+def real_numbers(values: ArrayLike) -> NDArray[np.float64]:
+    """Return an array of floats; raise TypeError, ValueError or OverflowError if it cannot be one.
+
+    Complex numbers are refused, because numpy would drop their imaginary parts.
+    """
+    if np.iscomplexobj(values):
+        raise TypeError("some are complex")
+    return np.array(values, dtype=np.float64)
+
+
 def from_matrix(
     matrix: "ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix", name: str = "matrix"
 ) -> Workload:

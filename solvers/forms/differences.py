@@ -16,9 +16,8 @@ are one cell in the working set: otherwise it holds each difference several time
 takes longer, and the weights, no longer determined, converge more slowly.
 
 A mechanism that minimises its objective over differences, or computes its own sensitivity, has the
-method ``on_differences``. Any other mechanism chooses its noise as under
-add-remove, and the privacy cost of this noise is computed over all pairs. In both cases the query
-matrix is written out.
+method ``on_differences``. All others choose their noise as under add-remove, and the privacy cost
+of this noise is computed over all pairs. In both cases the query matrix is written out.
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,6 @@
 """A mechanism that the user gives as a Python function."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from solvers.errors import OptionError, SolveFailedError
 from solvers.forms.dense import verified_solution
@@ -30,7 +29,7 @@ class EntryPoint(Mechanism):
     runs_code = True
 
     function: CodeName = _NONE
-    arguments: dict[str, Any] | None = None
+    arguments: dict[str, object] | None = None
 
     def on_matrix(self, problem: Problem) -> Solution:
         """The verified answer of the function.

@@ -18,7 +18,7 @@ from solvers.forms.reduction import ObstacleError
 from solvers.mechanism import Iterative, ProblemSize, Work
 from solvers.problem import Problem
 from solvers.solution import Solution
-from workloads.given import masked_count
+from workloads.given import masked_count, real_numbers
 from workloads.operators import Array, dense
 from workloads.parameters import NotNegative
 
@@ -37,9 +37,7 @@ def read_personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = N
         If the bounds are not one positive number per cell or orbit, or are too large or small.
     """
     try:
-        if np.iscomplexobj(bounds):  # numpy would drop the imaginary parts
-            raise TypeError("some are complex")
-        alpha = np.asarray(bounds, dtype=np.float64)
+        alpha = real_numbers(bounds)
     except (TypeError, ValueError, OverflowError) as error:
         said = f"optimal: profile_bounds are not real numbers: {error}"
         raise OptionError(said, "profile_bounds") from None

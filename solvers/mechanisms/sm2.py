@@ -28,6 +28,7 @@ from solvers.soft_max import charts, newton_cg
 from solvers.soft_max.newton_cg import Settings
 from solvers.soft_max.objective import Iterate, SoftMax, soft_maximum
 from solvers.solution import Solution
+from workloads.given import real_numbers
 from workloads.operators import Array, Explicit
 from workloads.operators.blas import inner, product
 from workloads.parameters import Bounds, NotNegative, Positive, Seconds
@@ -145,9 +146,7 @@ def _spread_noise(basis: Array, initial: Array) -> Array:
     """
     d = basis.shape[1]
     try:
-        if np.iscomplexobj(initial):  # numpy would drop the imaginary parts
-            raise TypeError("some are complex")
-        queries = np.asarray(initial, dtype=np.float64)
+        queries = real_numbers(initial)
     except (TypeError, ValueError, OverflowError) as error:
         said = f"SM-II: initial is not a matrix of real numbers: {error}"
         raise OptionError(said, "initial") from None

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from solvers.problem.factors import Factors, factorise, structured
 from solvers.problem.neighbours import ADD_REMOVE, Neighbours
 from workloads import QueryGraph, TargetsError, Workload, from_matrix
-from workloads.given import masked_count
+from workloads.given import masked_count, real_numbers
 from workloads.operators import (
     Array,
     Explicit,
@@ -196,9 +196,7 @@ def check_targets(workload: Workload | QueryGraph, targets: ArrayLike) -> Array:
             "variance bound: fill them, or leave those queries out"
         )
     try:
-        if np.iscomplexobj(targets):  # numpy would drop the imaginary parts
-            raise TypeError("some are complex")
-        values = np.array(targets, dtype=np.float64)
+        values = real_numbers(targets)
     except (TypeError, ValueError, OverflowError) as error:
         raise TargetsError(
             f"targets for workload {workload.name!r} are not real numbers: {error}"
