@@ -165,8 +165,9 @@ def from_factors(
     checked: dict[int, Matrix] = {}
     for at, term in enumerate(terms, 1):
         for axis, factor in enumerate(term):
-            title = f"{name}, factor {axis + 1} of product {at}"
-            checked.setdefault(id(factor), from_matrix(factor, title).matrix)
+            if id(factor) not in checked:  # terms often share factors
+                title = f"{name}, factor {axis + 1} of product {at}"
+                checked[id(factor)] = from_matrix(factor, title).matrix
     products = tuple(tuple(checked[id(factor)] for factor in term) for term in terms)
     return stacked_products(name, products, names or [str(at + 1) for at in range(len(products))])
 

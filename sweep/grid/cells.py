@@ -147,16 +147,13 @@ class Cells:
         """Whether no cell belongs to two families."""
         return len({family.key("id", 0) for family in self.families}) == len(self.families)
 
-    def take(self, numbers: ArrayLike) -> "Cells":
+    def take(self, chosen: NDArray[np.integer] | NDArray[np.bool_]) -> "Cells":
         """Return the cells at these indices, or the cells that a mask selects.
 
         If the mask selects all cells, return `self`.
         """
-        chosen = np.asarray(numbers)
         if chosen.dtype == bool and chosen.all():
             return self
-        if not chosen.size:
-            chosen = chosen.astype(np.int64)
         return Cells(self.families, self.family[chosen], self.replicate[chosen])
 
     def __len__(self) -> int:

@@ -223,17 +223,15 @@ def _drop_repeated(cells: Cells, axes: Sequence[Axis]) -> Cells:
                 f"{_describe_point(cells[number].coords)} are the same cell; leave one of them out"
             )
         by_position[position] = number
-    return cells.take(list(by_position.values()))
+    return cells.take(np.array(list(by_position.values())))
 
 
 def _find_default(name: str, cell: Cell) -> Scalar:
     """Return a cell's label along a coordinate that its block does not set."""
-    if name == "neighbours":
-        return cell.neighbours.title
-    for spec, prefix in ((cell.workload, ""), (cell.targets, ""), (cell.targets, "targets_")):
-        parameter = name.removeprefix(prefix)
-        if name.startswith(prefix) and parameter in spec.params:
-            return label(spec.params[parameter])
+    defaults: dict[str, object] = {f"targets_{n}": v for n, v in cell.targets.params.items()}
+    defaults |= {**cell.targets.params, **cell.workload.params, "neighbours": cell.neighbours.title}
+    if name in defaults:
+        return label(defaults[name])
     raise cell.location.error(
         f"another block of group {cell.group!r} has a coordinate {name!r}, which this block does "
         "not have; give this block another group"
