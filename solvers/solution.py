@@ -375,35 +375,30 @@ class Solution:
         return self.noise
 
     def __repr__(self) -> str:
-        """The most important numbers, on at most eleven lines."""
-        numbers = (f"  {name:<21}{value:.9g}" for name, value in self._shown())
-        facts = (f"  {line}" for line in self._circumstances())
-        return "\n".join([f"{self.mechanism} on {self.problem.title}", *numbers, *facts])
+        """The most important numbers and facts, on at most eleven lines."""
+        rows = (f"  {name:<21}{text}" for name, text in self._describe().items())
+        return "\n".join([f"{self.mechanism} on {self.problem.title}", *rows])
 
     def _repr_html_(self) -> str:
         """The content of `repr` as an HTML table, for notebooks."""
-        rows = [
-            f'<tr><th scope="row">{escape(name.replace("_", " "))}</th><td>{value:.9g}</td></tr>'
-            for name, value in self._shown()
-        ]
-        rows += [f'<tr><td colspan="2">{escape(line)}</td></tr>' for line in self._circumstances()]
+        rows = "".join(
+            f'<tr><th scope="row">{escape(name.replace("_", " "))}</th><td>{escape(text)}</td></tr>'
+            for name, text in self._describe().items()
+        )
         heading = escape(f"{self.mechanism} on {self.problem.title}")
-        return f"<table><caption><strong>{heading}</strong></caption>{''.join(rows)}</table>"
+        return f"<table><caption><strong>{heading}</strong></caption>{rows}</table>"
 
-    def _shown(self) -> list[tuple[str, float]]:
-        gap = {} if self.known_lower_bound is None else {"gap": self.gap}
-        record = self.record() | gap
+    def _describe(self) -> dict[str, str]:
+        record = self.record() | ({} if self.known_lower_bound is None else {"gap": self.gap})
         numbers = ((name, record.get(name)) for name in _SHOWN)
-        return [(name, v) for name, v in numbers if isinstance(v, float) and not math.isnan(v)]
-
-    def _circumstances(self) -> list[str]:
+        texts = {n: f"{v:.9g}" for n, v in numbers if isinstance(v, float) and not math.isnan(v)}
         ended = "converged" if self.converged else "not converged"
         state = "timed out" if self.timed_out else ended
-        return [
-            f"neighbours: {self.neighbours}",
-            f"{state} after {self.iterations} iterations, {self.runtime:.3g} s",
-            f"noise: {type(self.noise).__name__}; notes: {', '.join(self.notes) or 'none'}",
-        ]
+        return texts | {
+            "neighbours": self.neighbours,
+            "ended": f"{state} after {self.iterations} iterations, {self.runtime:.3g} s",
+            "noise": f"{type(self.noise).__name__}; notes: {', '.join(self.notes) or 'none'}",
+        }
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,7 @@
 """Replace-one neighbours: against a semidefinite program, closed forms and pair by pair."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -174,7 +176,7 @@ def test_query_graphs_have_their_own_neighbours():
         solvers.solve("geometric", graph, neighbours="replace-one")
     found = solvers.solve("geometric", graph)
     assert found.neighbours == "adjacent answers of the query graph"
-    assert "neighbours: adjacent answers" in repr(found)
+    assert re.search(r"neighbours +adjacent answers", repr(found))
 
 
 def test_a_free_query_by_hand():
