@@ -172,9 +172,7 @@ def rough_masses(factors: Factors, p: Array, q: Array) -> tuple[Array, Array] | 
     weighted *= np.sqrt(p)
     # norm 1, so that squares neither overflow nor underflow in single precision
     half: Single = (weighted / np.linalg.norm(weighted)).astype(np.float32)
-    found = scipy.linalg.eigh(lower_gram(half.T), driver="evd", overwrite_a=True)
-    squares, vectors = (np.asarray(part, dtype=np.float32) for part in found)
-    deflated = _deflated(half, squares, vectors, _KNOWN_IN_SINGLE)
+    deflated = _deflated(half, _KNOWN_IN_SINGLE)
     if deflated is None:
         return None
     _, columns = deflated
@@ -217,10 +215,7 @@ def _beside_null_space(
     """
     half = np.sqrt(q)[:, None] * factors.whole
     half *= np.sqrt(p)
-    gram = lower_gram(half.T)
-    squares, vectors = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
-    null = factors.cells - factors.rank
-    deflated = _deflated(half, squares, vectors, max(safe, _CLEARLY_KNOWN))
+    null, deflated = factors.cells - factors.rank, _deflated(half, safe)
     if deflated is None or not deflated[0][null] > _LEAST_BESIDE_NULL_SPACE * deflated[0][-1]:
         return None
     singular, columns = deflated[0][null:], np.ascontiguousarray(deflated[1][:, null:])
@@ -259,11 +254,7 @@ def _right_singular(half: Array, safe: float) -> tuple[Array, Array, Array | Non
 
     The left singular vectors are None unless the method computes them.
     """
-    gram = lower_gram(half.T)
-    squares, vectors = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
-    if squares[0] > safe * squares[-1]:
-        return np.sqrt(squares), vectors, None
-    deflated = _deflated(half, squares, vectors, max(safe, _CLEARLY_KNOWN))
+    deflated = _deflated(half, safe)
     # callers divide by singular values; with this floor, even fourth powers do not underflow
     floor = np.finfo(float).tiny ** 0.25
     if deflated is not None:
@@ -286,19 +277,20 @@ def _right_singular(half: Array, safe: float) -> tuple[Array, Array, Array | Non
     return ascending, np.ascontiguousarray(right[:, ::-1]), np.ascontiguousarray(left[:, ::-1])
 
 
-def _deflated(
-    half: NDArray[Real], squares: NDArray[Real], vectors: NDArray[Real], known: float
-) -> tuple[NDArray[Real], NDArray[Real]] | None:
+def _deflated(half: NDArray[Real], safe: float) -> tuple[NDArray[Real], NDArray[Real]] | None:
     """Singular values (ascending) and right singular vectors, mostly from the Gram matrix.
 
-    They are as exact as those of a full decomposition. An eigenvalue of the Gram matrix is small if
-    it is less than ``known`` times the largest eigenvalue: it then has too few correct digits. So
-    ``half`` is decomposed separately on the span of the eigenvectors of small eigenvalues. None if
-    more than a tenth of the eigenvalues are small.
+    They are as exact as those of a full decomposition. If some eigenvalue of the Gram matrix is
+    less than ``safe`` times the largest one, all those below `_CLEARLY_KNOWN` have too few correct
+    digits. So ``half`` is decomposed separately on the span of their eigenvectors. None if these
+    are more than a tenth of all.
     """
-    count = int(np.searchsorted(squares, known * squares[-1]))
-    if count == 0:
+    gram = lower_gram(half.T)
+    found = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+    squares, vectors = (np.asarray(part, dtype=half.dtype) for part in found)
+    if squares[0] > safe * squares[-1]:
         return np.sqrt(squares), vectors
+    count = int(np.searchsorted(squares, max(safe, _CLEARLY_KNOWN) * squares[-1]))
     if count > _FEW * squares.size:
         return None
     small, others = parted(half, squares, vectors, count)
