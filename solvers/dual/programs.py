@@ -32,9 +32,26 @@ It saves no Newton steps for ranges, and one Newton step in twenty for random ma
 cells). Near the optimum, multiplicative steps save no time.
 """
 _UNIFORM_SHARE = 0.01
+"""Share of equal weights in a given start, so that no weight starts near zero.
+
+From the optimum of targets that are up to 2 % or 30 % different, six problems of 128 cells take 33
+steps with 0.001, 36 with 0.01 and 34 with 0.1.
+"""
 _COARSE_TOL = 1e-3
+"""Gap to which coarser domains are solved.
+
+Prefixes of 256 to 512 cells, with equal and different targets, take 33 steps with 1e-3 and with
+1e-2, and 37 with 1e-4; those of 1024 cells take a fourth step with 3e-3.
+"""
 _COARSEST = 256
+"""Least number of cells that are coarsened: those prefixes take as long with 128 and with 512."""
 _ALIKE = 0.25
+"""Largest norm of the differences of adjacent rows or columns, relative to that of the matrix.
+
+Prefixes over 256 cells have 0.09 with equal targets, and 0.56 with targets from 1 to 10. With a
+limit of 1, the latter are coarsened in vain: the prefixes above take 60 steps, coarser ones
+included.
+"""
 _EDGE = 16
 """Number of weights at each end of the domain that `_from_start` copies rather than interpolates.
 

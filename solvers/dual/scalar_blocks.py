@@ -42,11 +42,21 @@ from workloads.operators.combined import scaled_rows
 Solve = Callable[[Array], Array]
 
 LARGEST_FACTORISED = 3000
-"""Largest number of rows of a dense matrix that `LowRankSystem` factorises."""
+"""Most rows of a dense matrix that `LowRankSystem` factorises: 72 MB, and 9e9 operations."""
 
 _RIDGE = 1e-15
+"""Number added to the unit diagonal, times the number of rows.
+
+It is a few rounding errors of the diagonal: a matrix that rounding makes singular then still has a
+Cholesky factor. Marginals take as many steps without it and with 1e-13.
+"""
 _RESIDUAL = 1e-11
+"""Relative residual at which conjugate gradients end.
+
+Marginals to a gap of 1e-9 take as many steps with it as with Cholesky factors.
+"""
 _MOST_PRODUCTS = 2000
+"""Most products with the matrix for one system: a limit on time alone."""
 
 
 class LowRankSystem:
@@ -139,7 +149,10 @@ def _transposed(matrix: Matrix) -> Matrix:
 
 
 _WARM_STEPS = 5
-"""Number of multiplicative steps before the first Newton step."""
+"""Number of multiplicative steps before the first Newton step.
+
+Marginals with different targets take 48 Newton steps with 0, 32 with 5 and 28 with 10.
+"""
 _UNIFORM_SHARE = 0.01
 """Share of equal weights in a given start, as in `solvers.dual.programs`."""
 
@@ -262,7 +275,9 @@ def minimise(
 Index = NDArray[np.int64]
 
 _DIGITS = 12
+"""Decimals to which keys are compared: they are numbers near 1 with a few rounding errors."""
 _SEED = 0x5EED
+"""Seed of the random codes: the same partition is found in every run."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,9 +53,18 @@ this size, QR takes at most 0.1 ms of a step that takes 2 ms.
 """
 _CHOLESKY_SUFFICES = 1e-7
 """Least reciprocal condition number of that Gram matrix: Q is orthonormal to `TIGHTEST_TOL`."""
-_LEAST_BESIDE_NULL_SPACE = 1e-8
 _CLEARLY_KNOWN = 1e-8
+"""Ratio to the largest squared singular value above which the others are correct to 1e-8.
+
+The relative error is about eps divided by twice the ratio. The panel takes 421 steps with 1e-10 and
+with 1e-8, and 420 with 1e-6.
+"""
 _FEW = 0.1
+"""Largest share of the singular values that is decomposed separately.
+
+It admits the 90 of 1024 values of `_KNOWN_IN_SINGLE`. The panel takes 421 steps with 0.02 and with
+0.1, and 426 with 0.5.
+"""
 _KNOWN_IN_SINGLE = 2e-7
 """Least squared singular value, relative to the largest, for which single precision is trusted.
 
@@ -216,7 +225,7 @@ def _beside_null_space(
     half = np.sqrt(q)[:, None] * factors.whole
     half *= np.sqrt(p)
     null, deflated = factors.cells - factors.rank, _deflated(half, safe)
-    if deflated is None or not deflated[0][null] > _LEAST_BESIDE_NULL_SPACE * deflated[0][-1]:
+    if deflated is None or not deflated[0][null] > _SAFE_RATIO * deflated[0][-1]:
         return None
     singular, columns = deflated[0][null:], np.ascontiguousarray(deflated[1][:, null:])
     # rounding must not give mass to cells on which no query depends

@@ -40,11 +40,16 @@ from workloads.operators import (
 from workloads.operators.blas import product
 
 _PARALLEL = 1e-14
+"""Largest entry beside the first coordinate, relative to it, that is a rounding error.
+
+A factor of fewer than `_MOST_VALUES` equal numbers is reflected with an error of a few eps.
+"""
 _MOST_CELLS = 10_000_000
+"""Most domain cells whose coordinates are marked: the mask and the numbers take 90 MB."""
 _MOST_VALUES = 5_000
 """Largest number of values of an attribute for which products are written in coordinates.
 
-The coordinates of an attribute form a square matrix with a row for each of its values.
+The coordinates of an attribute form a square matrix with a row for each of its values: 200 MB.
 """
 
 Product = tuple[Sequence[Matrix], Array]
@@ -171,7 +176,16 @@ def _product(
 
 
 _FAR_APART = 1e3
+"""Ratio of the largest to the smallest norm of a column above which a rank would depend on scales.
+
+Below it, rounding errors of the largest column are at most 2e-13 of the smallest: `row_space`
+treats singular values of a few hundred cells as rounding errors only if they are smaller.
+"""
 _NEGLIGIBLE = 1e-9
+"""Squared norm, relative to the largest, below which a column is compared with zero exactly.
+
+Sums of squares over 10^6 queries have rounding errors of 1e-10 at most.
+"""
 _SPARSE_FROM, _SPARSE_BELOW = 2**18, 0.05
 """Least number of entries of a basis, and largest share of nonzero ones, to keep it sparse.
 

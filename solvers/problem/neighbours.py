@@ -31,6 +31,7 @@ _EXPECTED = (
     "records stay in: one size for all, or a list) or {pairs: [[i, j], ...]} (cells counted from 0)"
 )
 _CHUNK_ENTRIES = 2**22
+"""Entries of distances or differences that are computed at a time: 32 MB."""
 
 
 @dataclass(frozen=True)

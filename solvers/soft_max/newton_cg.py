@@ -32,10 +32,33 @@ Bound = Callable[[Weights], float]
 T2Rule = Literal["paper", "code"]
 
 _SMALLEST_STEP = 1e-14
+"""Shortest step that is tried: a shorter one changes hardly a digit.
+
+The ten problems of the numbers below are solved to gaps of 1e-3 and 1e-6: ranges, prefixes,
+products of low rank, marginals, and identity with total, of 20 to 81 cells, with equal and
+different targets. They take the same steps with 1e-6.
+"""
 _REDUCTION = 0.03
+"""Reduction of the residual by conjugate gradients, in the norm of the preconditioner.
+
+The problems take 999 steps and 8682 products with 0.1, 831 and 9886 with 0.03, 729 and 10 092 with
+0.01.
+"""
 _LEVEL_END = 1e-3
+"""Largest Newton decrement, times t, at which a level ends: the authors' NTTOL at t = 1.
+
+The problems take 831 steps with 1e-2 too, and 875 with 1e-4.
+"""
 _LEAST_LEVEL_END = 1e-8
+"""Least such decrement, however small the tolerance: a level's minimiser need not be more exact.
+
+The problems take the same steps with 1e-6 and 1e-10.
+"""
 _SHARPEST = 1e15
+"""Sharpness times objective above which a level is the last one.
+
+The soft maximum of n numbers then exceeds the maximum by a share of at most ``log(n) / 1e15``.
+"""
 
 
 @dataclass(frozen=True)
