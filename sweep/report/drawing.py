@@ -241,7 +241,6 @@ def draw(
     facts: Mapping[str, str] = MappingProxyType({}),
     size: tuple[float, float] | None = None,
     digits: int = 6,
-    share_y: bool = False,
     series: Iterable[str] = (),
 ) -> Picture:
     """Draw a picture without pyplot and its global state.
@@ -252,8 +251,6 @@ def draw(
         Width and height in inches; by default, they depend on the panels, notes and legend.
     digits : int
         Significant digits of the numbers on the axes.
-    share_y : bool
-        Whether all panels have the same vertical axis.
     series : iterable of str
         Further series, which are not drawn; figures of one dataset that name all its series give
         each the same style.
@@ -285,7 +282,9 @@ def draw(
         # one panel is as wide as a page's text; several get the height that a third of it needs
         width, height = (6.4, 3.6) if columns == 1 else (3.6 * columns, 3.0)
         figure = Figure(figsize=size or (width, 0.5 + height * rows), layout="constrained")
-        places = list(figure.subplots(rows, columns, squeeze=False, sharey=share_y).flat)
+        # panels of one quantity have one vertical axis; that of a heat map has rows of its own
+        drawn = {panel.options.get("ylabel") for panel in panels if panel.image is None}
+        places = list(figure.subplots(rows, columns, squeeze=False, sharey=len(drawn) == 1).flat)
         looks, entries = _choose_looks(lines, series)
         for axes, panel in zip(places, panels, strict=False):
             _draw(axes, panel, looks)

@@ -152,7 +152,6 @@ def draw(
                 facts=frames.list_facts(results),
                 size=wanted.size,
                 digits=wanted.digits,
-                share_y=bool(figure.panels),
                 series=_list_series(data, figure.hue),
             )
             drawn.append(picture)

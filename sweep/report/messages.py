@@ -208,8 +208,9 @@ class ProgressBar(Progress):
                 self._retried += cells_lost
                 return
             case events.RunEnded():
-                self.ended, retried = event, f"{self._retried:,}"
-                lines = [f"workers were lost; cells sent again: {retried}"] if self._retried else []
+                self.ended, lines = event, []
+                if self._retried:
+                    lines.append(f"workers were lost; cells sent again: {self._retried:,}")
                 self.stop()
             case events.CellsDone() | events.DatasetWritten() | events.WorkerLeft():
                 return

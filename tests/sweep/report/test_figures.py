@@ -235,7 +235,8 @@ def test_a_mechanism_has_one_colour_and_marker_of_its_own_in_every_figure():
     names = [*solvers.all_mechanisms(), "HM (sqrt)", "SM-II (published)", "mine", "theirs"]
     styles = choose_styles(names)
     colours = {drawing.COLOURS[number % len(drawing.COLOURS)] for number in styles.values()}
-    assert len(colours) == len(names) >= 20
+    assert len(colours) == min(len(names), len(drawing.COLOURS)) >= 20
+    assert len(set(styles.values())) == len(names)
     both = choose_styles(["GM", "IP", "mine", "SM-II (published)"])
     alone = choose_styles(["SM-II (published)", "mine", "IP"])
     assert {name: both[name] for name in alone} == alone
