@@ -154,7 +154,7 @@ class TightConstraints(Mechanism):
     name = "tight-constraints"
     source = "ElSalamouny et al., section 5"
 
-    n: MatrixOption[Annotated[int, Bounds(ge=1)]] = 1000
+    n: MatrixOption[Annotated[int, Bounds(ge=1, le=10**15)]] = 1000
     composition: MatrixOption[Literal["sensitivity", "equal"]] = "sensitivity"
     measure: MatrixOption[Measure] = "variance"
     epsilon: GraphOption[Positive] = 1.0
