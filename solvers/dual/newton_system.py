@@ -376,17 +376,20 @@ class PreconditionedSystem(ConstrainedSystem):
         self._blocks = blocks
         self._signs = signs
         self._diagonal = diagonal
+        # 1. The diagonal of K, O((d + m) k) for each node
         curvature = np.zeros_like(diagonal)
         for block in blocks:
             curvature[block.weights] += block.diagonal()
         self._entries = diagonal + curvature * np.square(signs)
+        # 2. Uncoupled weights: those of smallest coupling, while the couplings' sum is negligible
         beside = self._entries / diagonal - 1
         order = np.argsort(beside)
         light = int(np.searchsorted(np.cumsum(beside[order]), _NEGLIGIBLE_COUPLINGS))
         coupled = mass.size - light
         count = explicit_count(coupled, sum(block.singular.size for block in blocks))
         self.bends = coupled <= count
-        # all coupled weights, or those of largest mass
+        # 3. The explicit part has all coupled weights, or those of largest mass: O(count² k) for
+        # each node, and O(count³) for the Cholesky factor
         chosen = order[light:] if self.bends else np.argpartition(-mass, count)[:count]
         heavy = np.sort(chosen)
         factor = self._explicit_factor(heavy, mass)
@@ -414,19 +417,25 @@ class PreconditionedSystem(ConstrainedSystem):
         tuple of numpy.ndarray
             The pair (z, nu).
         """
-        # maps b to the nu that solves ``constraints @ nu = b`` by least squares
+        # 1. Remove the part of b in the span of the constraints. The matrix ``absorbed`` maps b to
+        # the nu that solves ``constraints @ nu = b`` by least squares.
         absorbed = (self._constraints / np.square(self._constraints).sum(axis=0)).T
         multipliers = absorbed @ b
         left = b - self._constraints @ multipliers
+        # 2. Start at the preconditioner's solution. It meets the constraints, and so do all later
+        # z, because every correction has ``constraints.T @ z = 0``.
         z, start = self.approximate(left, r)
         pulled = left - self._constraints @ start
         residual = pulled - self.times(z)
         none = np.zeros_like(r)
         correction, own = self.approximate(residual, none)
+        # 3. Conjugate gradients: the energy is residual · correction, the squared norm of the
+        # residual in the preconditioner. A step costs one product with K, O((d + m) k²), and one
+        # solve with the Cholesky factor.
         before, energy = abs(float(z @ pulled)), float(residual @ correction)
         enough, direction = reduction**2 * before, correction
         while energy > enough and self.products < _MOST_PRODUCTS:
-            if self.bends and energy**2 <= enough * before:
+            if self.bends and energy**2 <= enough * before:  # the same reduction once more
                 return z + correction, multipliers + start + own
             image = self.times(direction)
             length = energy / float(direction @ image)

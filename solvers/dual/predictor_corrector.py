@@ -285,6 +285,7 @@ def _newton(at: _Iterate[AnyPoint], gap: float) -> tuple["_Step", Array, int]:
         relative, _ = system.approximate(at.mass + wanted + bend, missing)
         return _Step(relative, wanted / complementarity - relative)
 
+    # 1. predictor: towards mu = 0, by the preconditioner alone; it tells how far mu can decrease
     first = roughly(-complementarity)
     after = (1 + first.length * first.relative) * (1 + first.length * first.slack_relative)
     ahead = float(np.mean(complementarity * after))
@@ -292,11 +293,13 @@ def _newton(at: _Iterate[AnyPoint], gap: float) -> tuple["_Step", Array, int]:
     # Mehrotra's rule; far from the central path, mu must decrease more slowly
     part = min(max((ahead / mu) ** 3, _SMALLEST_CENTRING, (off / _OFF_CENTRE) ** 2), 1.0)
     target = part * mu
+    # 2. corrector: towards target, without the predictor's δx * δslack
     wanted = target - complementarity - first.correction(complementarity)
     bend: Array | float = 0.0
     reduction = _REDUCTION_BY_PRODUCTS
     if isinstance(system, PreconditionedSystem) and system.bends:
         reduction = _REDUCTION
+        # 3. the gradient's second-order change, and a newer δx * δslack if it makes the step longer
         second = roughly(wanted)
         most = _MOST_BEND * x * at.point.gradient
         negligible = _NEGLIGIBLE_BEND * float(complementarity.sum())
@@ -306,6 +309,7 @@ def _newton(at: _Iterate[AnyPoint], gap: float) -> tuple["_Step", Array, int]:
         closer = target - complementarity - second.correction(complementarity)
         if roughly(closer, bend).length > second.length:
             wanted = closer
+    # 4. the exact system, with this right side
     relative, change = system.solve(at.mass + wanted + bend, missing, reduction)
     return _Step(relative, wanted / complementarity - relative), change, system.products
 

@@ -156,13 +156,16 @@ def _refined(
     free, settled = list(level.roots), [root[:, :0] for root in level.roots]
     levels, gap = 1, level.gap
     while not deadline.passed:
+        # 1. the span of the tight columns is settled; the level ends if it is all of the space
         splits, seen = _splits(level)
         if not any(own.shape[1] for own, _ in splits):
             break
+        # 2. the problem along the free directions, with what is left of slack and profile
         numbers, problem = _open_problem(level, splits, seen)
         if not numbers:
             break
         following = _least_largest(*problem, deadline)
+        # 3. in the basis of the whole problem: F = (settled, free), Σ = F Fᵀ
         for at, (own_free, own_settled) in zip(places, splits, strict=True):
             settled[at] = np.hstack([settled[at], free[at] @ own_settled])
             free[at] = free[at] @ own_free

@@ -92,6 +92,7 @@ def in_coordinates(operator: QueryOperator) -> InCoordinates | None:
         return None
     if max(int(factor.shape[1]) for factor in products[0][0]) > _MOST_VALUES:
         return None
+    # 1. for each attribute, coordinates whose first one is the total; each factor in them
     frames = [
         _frame(factors) for factors in zip(*(factors for factors, _ in products), strict=True)
     ]
@@ -99,12 +100,14 @@ def in_coordinates(operator: QueryOperator) -> InCoordinates | None:
         [_turned(factor, frame) for factor, frame in zip(factors, frames, strict=True)]
         for factors, _ in products
     ]
+    # 2. the coordinates that some product uses, as a mask of all d
     seen = np.zeros([len(frame) for frame in frames], dtype=bool)
     places = [np.ix_(*(np.arange(f.shape[1]) for f in factors)) for factors in turned]
     for place in places:
         seen[place] = True
     if seen.all():
         return None
+    # 3. each product on its own coordinates, which are selected from all that are used
     numbers = np.cumsum(seen).reshape(seen.shape) - 1
     # each row of the identity selects a coordinate of a product among all used ones
     every = scipy.sparse.eye_array(int(seen.sum()), format="csr")

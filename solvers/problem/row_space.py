@@ -93,6 +93,7 @@ def clear_row_space(queries: QueryOperator, gram: Array, least_rank: float) -> A
     depend linearly. So no nonzero singular value of the matrix is less than the least singular
     value of the selected columns.
     """
+    # 1. P Gram Pᵀ = R Rᵀ for the leading columns, O(rank² d)
     largest = gram.diagonal().max()
     factor, order, rank, _ = scipy.linalg.lapack.dpstrf(
         gram, tol=WELL_CONDITIONED * largest, lower=1
@@ -103,6 +104,8 @@ def clear_row_space(queries: QueryOperator, gram: Array, least_rank: float) -> A
     reciprocal, _ = scipy.linalg.lapack.dpocon(leading, np.linalg.norm(gram, 1), uplo="L")
     if not reciprocal > WELL_CONDITIONED:
         return None
+    # 2. each other column as a combination of the leading ones: vectors of the null space. One step
+    # of iterative refinement removes the error that the Gram matrix squares.
     dependent = np.zeros((len(gram), len(others)))
     dependent[others, np.arange(len(others))] = 1.0
     dependent[known] = -scipy.linalg.solve_triangular(
@@ -110,10 +113,12 @@ def clear_row_space(queries: QueryOperator, gram: Array, least_rank: float) -> A
     )
     image = queries.apply_transposed(queries.apply(dependent))
     dependent[known] -= scipy.linalg.cho_solve((leading, True), image[known])
+    # 3. an orthonormal basis of these vectors, and of their complement, the row space
     both = np.asarray(
         scipy.linalg.qr(dependent, overwrite_a=True, check_finite=False)[0], dtype=np.float64
     )
     null, rows = both[:, : len(others)], both[:, len(others) :]
+    # 4. the null space is one up to rounding; ‖G‖_F² / tr G is at most the largest eigenvalue of G
     least_of_largest = np.linalg.norm(gram) / np.sqrt(np.trace(gram))
     if np.linalg.norm(queries.apply(null)) > _rounding(queries.shape) * least_of_largest:
         return None
