@@ -46,7 +46,7 @@ Index = NDArray[np.int64]
 _COST_SENSITIVITY = 2.0
 """Largest change of an interval's cost by one record: |x_j - mean| summed over the interval."""
 
-_ROUNDING = 1e-12
+_INDISTINCT = 1e-12
 """Relative difference of the entries of WᵀW within which no query tells the buckets apart."""
 _WEIGHTS = np.arange(100) / 100.0
 """Weights that a node of the hierarchy may get, as in the authors' code."""
@@ -164,7 +164,7 @@ def _build_subtree(gram: Array, depth: int) -> tuple[float, Array]:
     queries that cross from one half of the buckets to the other.
     """
     size = len(gram)
-    if np.ptp(gram) <= _ROUNDING * float(np.abs(gram).max()):
+    if np.ptp(gram) <= _INDISTINCT * float(np.abs(gram).max()):
         return float(gram[0, 0]), np.full((size, size), 1 / size**2)
     half, discount = size // 2, 2 ** (-depth / 2)
     left, right = gram[:half, :half], gram[half:, half:]

@@ -23,7 +23,7 @@ from workloads.operators.protocol import kron
 from workloads.parameters import Positive, PriorText
 from workloads.priors import UNIFORM
 
-_ROUNDING = 1e-12
+_EXCESS = 1e-12
 """Excess over ε of shares that spend all of ε, such as three times a third."""
 
 
@@ -59,7 +59,7 @@ def _read_shares(spend: str | float | list[float], relative: Array) -> Array:
             "spend",
         ) from None
     most = float((relative @ shares).max())
-    if not (np.all(shares > 0) and most <= 1 + _ROUNDING):
+    if not (np.all(shares > 0) and most <= 1 + _EXCESS):
         raise OptionError(
             f"geometric: spend is {spend!r}, and one individual then spends {most:g} times "
             "epsilon; expected positive shares that together spend at most epsilon",

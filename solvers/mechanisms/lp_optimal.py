@@ -48,7 +48,7 @@ _OVERLOOKED = 1e-9
 _CONVERGED = 1e-6
 """Largest relative amount by which a converged solve's loss may exceed the linear program's."""
 
-_ROUNDING = 1e-15
+_NEGLIGIBLE_LOSS = 1e-15
 """Absolute part of the same limit, for losses near the rounding error of a probability."""
 
 _TIED = 1e-9
@@ -209,7 +209,7 @@ class LPOptimal(Mechanism):
         return replace(
             from_noise_matrix(self.name, problem, self.epsilon, self.prior, noise),
             iterations=int(result.nit or 0),
-            converged=bool(losses[taken] <= least * (1 + _CONVERGED) + _ROUNDING),
+            converged=bool(losses[taken] <= least * (1 + _CONVERGED) + _NEGLIGIBLE_LOSS),
             timed_out=result.status == _TIME_LIMIT_REACHED,
             notes={**notes, "taken_from": taken},
         )

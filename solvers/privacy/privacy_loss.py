@@ -37,7 +37,7 @@ Column = tuple[tuple[int, int], ...]
 
 GEOMETRIC, LAPLACE = "geometric", "laplace"
 
-_ROUNDING = 8 * np.finfo(float).eps
+_TRANSFORM_ERROR = 8 * np.finfo(float).eps
 """Rounding error of a transform and its inverse, in units of the norm and the log2 of the size.
 
 This is twice the bound for a radix-2 transform (Higham 2002, Theorem 24.2), 4 eps each.
@@ -133,7 +133,7 @@ def _convolved(
     density = scipy.fft.irfft(transform, size)[:length]
     # every factor has entries of at most 1, so the relative errors of all queries add up; the root
     # of the size turns the norm of the error into a bound on its sum
-    error = _ROUNDING * np.sqrt(size) * (queries + 2) * np.log2(size + 1)
+    error = _TRANSFORM_ERROR * np.sqrt(size) * (queries + 2) * np.log2(size + 1)
     return density, log_mass, float(error)
 
 
