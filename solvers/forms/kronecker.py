@@ -26,6 +26,7 @@ from workloads.operators.protocol import kron
 from workloads.workload import LARGEST_LISTED
 
 _SHARED_OPTIONS = frozenset({"tol", "max_iterations", "time_limit", "start"})
+"""The options that need not be at their defaults on a product (`OnFactors`)."""
 _NONE: Mapping[str, int] = {}
 
 

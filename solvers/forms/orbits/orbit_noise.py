@@ -1,4 +1,4 @@
-"""Noise on all queries, assembled from the noise on each part, and how to draw it.
+"""Noise on all queries, assembled from the noise on each part, how to draw it, and solutions.
 
 The parts are the matrices into which the dual splits (`solvers.forms.orbits.orbits.Orbits`).
 

@@ -90,30 +90,9 @@ class Part(Span):
     ----------
     problem : Problem
         The matrix as a workload, with the targets of its rows.
-    cells : numpy.ndarray
-        n_o: number of cells in the orbit of each column.
-    copies : numpy.ndarray
-        N_r: number of queries in the orbit of each row.
     """
 
     problem: Problem
-    cells: Array
-    copies: Array
-
-    def on_cells(self) -> Factorisation:
-        """Noise of unit variance on every cell, restricted to the part's contrasts."""
-        shares = self.rank / self.cells
-        cells = Explicit(scipy.sparse.csr_array(scipy.sparse.diags_array(np.sqrt(shares))))
-        matrix = scipy.sparse.csr_array(self.problem.workload.operator.matrix())
-        queries = Explicit(scipy.sparse.csr_array(matrix @ scipy.sparse.diags_array(shares**-0.5)))
-        return Factorisation(queries, cells, InBasis(cells, queries, 1.0))
-
-    def on_queries(self, deviation: float) -> Factorisation:
-        """Noise of standard deviation ``deviation`` on each query, restricted to the contrasts."""
-        queries, operator = identity(self.rows.size), self.problem.workload.operator
-        roots = deviation * np.sqrt(self.rank / self.copies)
-        in_basis = InBasis(operator, queries, 1.0)
-        return Factorisation(Scaled(queries, roots), Scaled(operator, 1 / roots), in_basis)
 
 
 @runtime_checkable
@@ -288,8 +267,7 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         if np.any(divisors != 1):
             whole = Explicit(dense(whole.matrix()) / divisors)
         problem = Problem(Workload("orbits", whole), self.targets[rows])
-        cells, copies = self.cells[columns], self.copies[rows]
-        return Part(rows, columns, seen, same, problem, cells, copies)
+        return Part(rows, columns, seen, same, problem)
 
     @property
     def places(self) -> list[tuple[Rows, Rows]]:
@@ -377,11 +355,25 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
 
     def on_cells(self, mechanism: str) -> tuple[Factorisation, ...]:
         """Noise of unit variance on every cell, on the contrasts of each part."""
-        return tuple(part.on_cells() for part in self.parts)
+        noises = []
+        for part in self.parts:
+            shares = part.rank / self.cells[part.columns]
+            cells = Explicit(scipy.sparse.csr_array(scipy.sparse.diags_array(np.sqrt(shares))))
+            matrix = scipy.sparse.csr_array(part.problem.workload.operator.matrix())
+            scaled = scipy.sparse.csr_array(matrix @ scipy.sparse.diags_array(shares**-0.5))
+            queries = Explicit(scaled)
+            noises.append(Factorisation(queries, cells, InBasis(cells, queries, 1.0)))
+        return tuple(noises)
 
     def on_queries(self, deviation: float) -> tuple[Factorisation, ...]:
         """Noise of standard deviation ``deviation`` on every query, on the contrasts of parts."""
-        return tuple(part.on_queries(deviation) for part in self.parts)
+        noises = []
+        for part in self.parts:
+            queries, operator = identity(part.rows.size), part.problem.workload.operator
+            roots = deviation * np.sqrt(part.rank / self.copies[part.rows])
+            left, right = Scaled(queries, roots), Scaled(operator, 1 / roots)
+            noises.append(Factorisation(left, right, InBasis(operator, queries, 1.0)))
+        return tuple(noises)
 
     def mean_inverse(self, point: BlocksPoint) -> float:
         """Sum of the inverse squares of B's singular values, per cell, at a point of the dual."""
@@ -426,7 +418,7 @@ class Unreduced(ProductOrbits):
         """The query matrix as the only part."""
         rows, columns = map(np.arange, self.problem.workload.shape)
         whole = Component((INDICATORS,), 1.0)
-        return (Part(rows, columns, (0,), (whole,), self.problem, self.cells, self.copies),)
+        return (Part(rows, columns, (0,), (whole,), self.problem),)
 
     @property
     def whole(self) -> Factors:
