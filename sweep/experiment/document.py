@@ -211,15 +211,13 @@ def explain_error(
             text = f"no such key; {nearest(str(error['loc'][-1]), keys)}"
         case "missing":
             text = f"needs {error['loc'][-1]!r}"
-        case "value_error":
-            pass
         case "too_short":
             text = "is empty; expected at least one"
         case "path_not_file":
             text = f"{str(error['input'])!r} is not a file"
         case "model_type" | "dict_type":
             text = f"should be keys, each with a value, not {error['input']!r}"
-        case _:
+        case kind if kind != "value_error":  # the message of our own validator stays as it is
             text = text.partition(", unable")[0].partition(", got")[0].removeprefix("Input ")
             text = text.replace("valid tuple", "list")  # the type that keeps a YAML list
             text = f"{text[0].lower()}{text[1:]}, not {error['input']!r}"
