@@ -140,13 +140,8 @@ def is_available(entry: Entry) -> bool:
     return has_preset or entry.when != "available"
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """An entry of a block's mechanisms whose mechanism exists here, and where it is written."""
-
-    location: Location
-    entry: Entry
-    mechanism: type[Mechanism]
+Candidate = tuple[Location, Entry, type[Mechanism]]
+"""An entry of a block whose mechanism exists here: its location, the entry and the mechanism."""
 
 
 def find_candidates(block: Block, kind: Kind, location: Location) -> list[Candidate]:
@@ -156,7 +151,7 @@ def find_candidates(block: Block, kind: Kind, location: Location) -> list[Candid
         if is_available(entry):
             here = location / "mechanism" / number
             with errors_at(here / "name"):
-                candidates.append(Candidate(here, entry, solvers.mechanism.find(entry.name, kind)))
+                candidates.append((here, entry, solvers.mechanism.find(entry.name, kind)))
     return candidates
 
 
@@ -179,8 +174,7 @@ def resolve_mechanisms(
     options that the block sets for all its mechanisms, at the location ``options``.
     """
     resolved: dict[str, tuple[Spec, Spec]] = {}
-    for candidate in candidates:
-        here, entry, mechanism = candidate.location, candidate.entry, candidate.mechanism
+    for here, entry, mechanism in candidates:
         known = mechanism.params(kind)
         written = read_parameters(f"mechanism {mechanism.name!r}", known, entry.params, here)
         check_points({name: len(option.values) for name, option in written.items()}, here)
@@ -287,7 +281,9 @@ def list_coordinates(
             ]
             coordinates[unique] = Coordinate(here, choices, parameter.is_axis)
 
+    # 1. The parameters of the workload.
     add("workload", of_workload, lambda params: Choice(workload=params))
+    # 2. The targets rules, and the parameters of a single one.
     several, choices = isinstance(block.targets, tuple), []
     for number, entry in enumerate(block.rules):
         here = location / "targets" / number if several else location / "targets"
@@ -302,6 +298,7 @@ def list_coordinates(
     coordinates["targets"] = Coordinate(location / "targets", choices, several)
     if not several:
         add("targets", of_rule, lambda params: Choice(targets=params))
+    # 3. The neighbour relations; without any, the cells have the default and no coordinate.
     if "neighbours" in block.model_fields_set:
         here, written = location / "neighbours", block.neighbours
         listed = written if isinstance(written, list) else [written]
@@ -316,8 +313,9 @@ def list_coordinates(
             relations = list(map(as_neighbours, listed))
         choices = [Choice({"neighbours": each.title}, neighbours=each) for each in relations]
         coordinates["neighbours"] = Coordinate(here, choices, listed is written)
+    # 4. The options of all mechanisms, each of which must have them.
     options: Mapping[str, Written] = {}
-    for mechanism in (candidate.mechanism for candidate in candidates) if block.options else ():
+    for _, _, mechanism in candidates if block.options else ():
         owner, known = f"mechanism {mechanism.name!r}", mechanism.params(kind)
         options = read_parameters(owner, known, block.options, location / "options")
     add("options", options, lambda params: Choice(options=params))
