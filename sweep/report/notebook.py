@@ -151,12 +151,9 @@ class SweepAccessor:
         """Return the cells that failed, timed out or were lost, with their errors."""
         cells = self.frame()
         troubled = cells[cells["status"].isin([status.label for status in TROUBLED])]
-        axes = [
-            name
-            for data in reading.split_groups(self._results).values()
-            for name in data["status"].dims
-        ]
-        kept = ["group", *dict.fromkeys(map(str, axes)), "status", "error", "host", "cell"]
+        groups = reading.split_groups(self._results).values()
+        axes = dict.fromkeys(str(dim) for data in groups for dim in data["status"].dims)
+        kept = ["group", *axes, "status", "error", "host", "cell"]
         return troubled[[name for name in kept if name in troubled]].reset_index(drop=True)
 
     def __repr__(self) -> str:

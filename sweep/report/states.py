@@ -237,7 +237,7 @@ def status_json(status: StoreStatus, indent: int | None = 2) -> str:
     """Return a store's state and troubled cells as JSON; on one line if ``indent`` is None."""
     progress = status.progress
     left = ("left_s", "left_s_at_least", "left_s_at_most")
-    derived = {
+    described = {
         "store": str(status.store),
         "dataset": str(status.dataset) if status.dataset else None,
         "cells": sum(status.statuses.values()),
@@ -263,7 +263,7 @@ def status_json(status: StoreStatus, indent: int | None = 2) -> str:
         ],
     }
     recorded = {name: value for name, value in vars(status).items() if name != "damaged_segments"}
-    return to_json(recorded | derived, indent)
+    return to_json(recorded | described, indent)
 
 
 def history_content(cell: CellHistory) -> dict[str, object]:
