@@ -4,15 +4,11 @@ The samples are floating-point numbers: they are for experiments, never for a re
 floating-point arithmetic can break the privacy of a release (Mironov, CCS 2012).
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from solvers.errors import OptionError
+from solvers.solution import Solution
 from workloads.operators import Array
-
-if TYPE_CHECKING:
-    from solvers.solution import Solution
 
 CONFIDENCE = 0.99
 """Confidence level of the interval that `simulate` returns."""
@@ -28,7 +24,7 @@ _CHUNK_ENTRIES = 2**21
 """Number of errors that are drawn at a time, so that they take 16 MiB."""
 
 
-def simulate(solution: "Solution", n: int, seed: int) -> dict[str, float]:
+def simulate(solution: Solution, n: int, seed: int) -> dict[str, float]:
     """Draw n noise vectors and return the largest ratio of an empirical variance to its target.
 
     On a query matrix the targets are just met, so the largest ratio of the exact variances is 1;
