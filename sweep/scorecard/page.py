@@ -187,7 +187,10 @@ def _count_verdicts(card: Scorecard) -> list[str]:
 
 
 def _list_outcomes(card: Scorecard) -> str:
-    """Return a line for every table of the papers, and for every experiment without a table."""
+    """Return a line for every table of the papers, and for every experiment without a table.
+
+    Experiments that judge nothing have no line.
+    """
     lines = []
     for name in PAPERS:
         part = _select_source(card, name)
@@ -203,7 +206,8 @@ def _list_outcomes(card: Scorecard) -> str:
                 }
             for table, outcome in outcomes.items():
                 shown = NOT_RUN if run.run_at == NOT_RUN else outcome
-                lines.append([name, f"{table} (`{run.experiment}`)", shown, run.run_at])
+                if shown:
+                    lines.append([name, f"{table} (`{run.experiment}`)", shown, run.run_at])
     return _make_table(("paper", "table or figure", "reproduced", "run at"), lines)
 
 
