@@ -105,8 +105,10 @@ class Solve:
 
     def records(self, outcome: CellRecord) -> list[CellRecord]:
         """Return a record for each cell that the solve serves: the outcome, with the cell's ids."""
-        shared = replace(outcome, solve=self.key, problem=self.problem)
-        return [replace(shared, cell=one.id, attempt=one.attempt) for one in self.cells]
+        return [
+            replace(outcome, cell=one.id, attempt=one.attempt, solve=self.key, problem=self.problem)
+            for one in self.cells
+        ]
 
 
 @dataclass(frozen=True, eq=False)
