@@ -303,11 +303,8 @@ def _deflated(half: NDArray[Real], safe: float) -> tuple[NDArray[Real], NDArray[
     if count > _FEW * squares.size:
         return None
     small, others = parted(half, squares, vectors, count)
-    _, singular, right = scipy.linalg.svd(
-        product(half, small), full_matrices=False, check_finite=False
-    )
+    within = product(half, small)
+    _, singular, right = scipy.linalg.svd(within, full_matrices=False, check_finite=False)
     turned = product(small, np.ascontiguousarray(right[::-1].T))
-    return (
-        np.concatenate([singular[::-1], np.sqrt(squares[count:])]),
-        np.concatenate([turned, others], axis=1),
-    )
+    values = np.concatenate([singular[::-1], np.sqrt(squares[count:])])
+    return values, np.concatenate([turned, others], axis=1)

@@ -8,7 +8,6 @@ equations (13) and (14) of arXiv v1, which share factorisations here.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -189,30 +188,38 @@ _MARGIN = 0.99
 """The paper's share of the largest scale that meets the targets, at which Algorithm 1 starts."""
 
 
-@dataclass(frozen=True, eq=False)
 class FixedIterate:
     """A covariance with its Cholesky factor and the quantities derived from it.
 
-    Attributes
+    Parameters
     ----------
     basis : numpy.ndarray, shape (k, d)
         B.
     queries : Explicit
         ``diag(c)**-0.5 @ L``, shape (m, k).
+    covariance : numpy.ndarray, shape (k, k)
+        Σ.
+    ratios : numpy.ndarray, shape (m,)
+        The variance ratios h.
+
+    Attributes
+    ----------
     lower : numpy.ndarray, shape (k, k)
         The Cholesky factor R, with Σ = R Rᵀ.
     whitened : numpy.ndarray, shape (k, d)
         ``inv(R) @ B``: its squared column norms are the profile.
-    ratios : numpy.ndarray, shape (m,)
-        The variance ratios h.
+
+    Raises
+    ------
+    scipy.linalg.LinAlgError
+        If the covariance is not positive definite.
     """
 
-    basis: Array
-    queries: Explicit
-    covariance: Array
-    lower: Array
-    whitened: Array
-    ratios: Array
+    def __init__(self, basis: Array, queries: Explicit, covariance: Array, ratios: Array) -> None:
+        self.basis, self.queries, self.covariance, self.ratios = basis, queries, covariance, ratios
+        lower = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)
+        self.lower = lower
+        self.whitened = scipy.linalg.solve_triangular(lower, basis, lower=True, check_finite=False)
 
     @cached_property
     def profile(self) -> Array:
@@ -255,13 +262,7 @@ def place(problem: Problem, factored: Factored, covariance: Array) -> FixedItera
     """
     queries = Explicit(scaled_rows(factored.representation, problem.targets**-0.5))
     ratios = queries.quadratic_forms(covariance)
-    return _with_ratios(factored.basis, queries, covariance, ratios)
-
-
-def _with_ratios(basis: Array, queries: Explicit, covariance: Array, ratios: Array) -> FixedIterate:
-    lower = scipy.linalg.cholesky(covariance, lower=True, check_finite=False)
-    whitened = scipy.linalg.solve_triangular(lower, basis, lower=True, check_finite=False)
-    return FixedIterate(basis, queries, covariance, lower, whitened, ratios)
+    return FixedIterate(factored.basis, queries, covariance, ratios)
 
 
 class FixedChart:
@@ -308,8 +309,7 @@ class FixedChart:
         growth = at.queries.quadratic_forms(along)
 
         def moved(length: float) -> FixedIterate:
-            return _with_ratios(
-                at.basis, at.queries, at.covariance + length * along, at.ratios + length * growth
-            )
+            covariance, ratios = at.covariance + length * along, at.ratios + length * growth
+            return FixedIterate(at.basis, at.queries, covariance, ratios)
 
         return moved

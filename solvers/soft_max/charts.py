@@ -197,12 +197,8 @@ class _BlocksChart(DiagonalChart[BlocksIterate]):
         return of_profile, self.blocks.row_sums([rows for _, rows in forms])
 
     def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
-        return _joined(
-            [
-                chart.weighted(of_profile[block.columns], of_ratios[block.rows])
-                for chart, block in zip(self.charts, self.blocks.blocks, strict=True)
-            ]
-        )
+        pairs = zip(self.charts, self.blocks.blocks, strict=True)
+        return _joined([c.weighted(of_profile[b.columns], of_ratios[b.rows]) for c, b in pairs])
 
     def ray(self, along: Array) -> Callable[[float], BlocksIterate]:
         pairs = zip(self.charts, self._split(along), strict=True)
