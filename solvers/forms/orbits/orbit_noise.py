@@ -303,11 +303,7 @@ def from_dual(
         timed_out=result.timed_out,
         weights=orbits.weights_at(result.proof),
         trace=result.trace,
-        notes={
-            "factorisations": result.factorisations,
-            "products": result.products,
-            **notes,
-        },
+        notes={"factorisations": result.factorisations, "products": result.products, **notes},
     )
 
 
