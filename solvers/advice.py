@@ -578,7 +578,7 @@ def _price_targets(
 
 
 def _list_labels(workload: Workload) -> tuple[str, ...]:
-    """The labels of the queries; ``query 0``, ``query 1`` and so on if they have no labels."""
+    """Return the queries' labels; ``query 0``, ``query 1``, ... if they have none."""
     return workload.labels or tuple(f"query {number}" for number in range(workload.m))
 
 

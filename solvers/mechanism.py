@@ -82,7 +82,7 @@ GraphOption = Annotated[Option, Only("graph")]
 
 
 def _list_forms(mechanism: type) -> set[str]:
-    """The names of a mechanism's methods that solve problems."""
+    """Return the names of a mechanism's methods that solve problems."""
     return {n for n in dir(mechanism) if n.startswith("on_") and getattr(mechanism, n) is not None}
 
 
@@ -419,7 +419,7 @@ def adopt(name: str, written: object) -> type[Mechanism]:
 
 @cache
 def plugged() -> user_code.Plugins[type[Mechanism]]:
-    """The mechanisms of other packages, and the reasons why any were left out."""
+    """Return the mechanisms of other packages, and the reasons why any were left out."""
     return user_code.load_plugins(GROUP, adopt, lambda mechanism: mechanism.name, _ours())
 
 

@@ -345,7 +345,7 @@ class Solution:
         return self.noise.draw(n, rng)
 
     def record(self) -> dict[str, object]:
-        """The numbers that a sweep stores, by variable name, and the noise's ``curve``, if any.
+        """Return the numbers that a sweep stores, by name, and the noise's ``curve``, if any.
 
         The lower bound is the mechanism's own, or NaN if it computed none: a sweep certifies every
         problem once, not every solve.
@@ -361,7 +361,7 @@ class Solution:
         return {**record, **own, **self.measures}
 
     def arrays(self) -> dict[str, Array]:
-        """The arrays that a sweep stores on request, by variable name."""
+        """Return the arrays that a sweep stores on request, by variable name."""
         return {**self.noise.arrays(), **(self.trace.arrays() if self.trace else {})}
 
     @property
@@ -375,12 +375,12 @@ class Solution:
         return self.noise
 
     def __repr__(self) -> str:
-        """The most important numbers and facts, on at most eleven lines."""
+        """Return the most important numbers and facts, on at most eleven lines."""
         rows = (f"  {name:<21}{text}" for name, text in self._describe().items())
         return "\n".join([f"{self.mechanism} on {self.problem.title}", *rows])
 
     def _repr_html_(self) -> str:
-        """The content of `repr` as an HTML table, for notebooks."""
+        """Return the content of `repr` as an HTML table, for notebooks."""
         rows = "".join(
             f'<tr><th scope="row">{escape(name.replace("_", " "))}</th><td>{escape(text)}</td></tr>'
             for name, text in self._describe().items()

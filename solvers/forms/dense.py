@@ -90,7 +90,7 @@ def _matrix(name: str, given: Any) -> Matrix:
 
 
 def estimate_work(mechanism: Mechanism, problem: Problem) -> Work:
-    """The expected work of a solve, which uses the structure of the queries if that saves work."""
+    """Estimate the work of a solve, which uses the queries' structure if that saves work."""
     m, d = problem.workload.shape
     if mechanism.uses_structure:
         union = factors.in_coordinates(problem.workload.operator)

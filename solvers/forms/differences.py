@@ -348,7 +348,7 @@ def optimum_over_pairs(
 
 
 def _first_pairs(neighbours: Neighbours, basis: Array, alike: NDArray[np.intp]) -> Pairs:
-    """The first working set.
+    """Return the first working set.
 
     It consists of all pairs if the relation lists them. Otherwise it consists of the pairs of
     consecutive cells in each block, and of the pairs of each cell and the neighbouring cell whose
@@ -378,7 +378,7 @@ def _join(pairs: Pairs, more: Pairs) -> Pairs:
 def _next_working_set(
     pairs: Pairs, joined: Pairs, first: Pairs, result: Optimum[BlocksPoint]
 ) -> tuple[Pairs, Weights]:
-    """The next working set, and the weights from which its solve starts.
+    """Return the next working set, and the weights from which its solve starts.
 
     The set consists of all pairs of the ``first`` working set, the other current pairs whose
     weights are not negligible, and the new pairs, which follow ``pairs`` in ``joined``.

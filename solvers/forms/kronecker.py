@@ -161,7 +161,7 @@ def _multiply_notes(solved: Sequence[Solution]) -> dict[str, float]:
 
 
 def _multiply_weights(weights: Sequence[Weights | None]) -> Weights | None:
-    """The dual weights of all cells and queries that prove the product's lower bound.
+    """Return the dual weights of all cells and queries that prove the product's lower bound.
 
     None if a factor has no weights, or if there are more than 10^7 cells or queries.
     """

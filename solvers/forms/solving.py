@@ -139,7 +139,7 @@ def _kind_of(workload: object) -> Kind:
 def _resolve(
     mechanism: str | Mechanism, kind: Kind, preset: str | None, options: Mapping[str, object]
 ) -> Mechanism:
-    """The mechanism for a kind of workload; a user's own as one whose answers are verified."""
+    """Return the mechanism for a kind of workload; a user's own has its answers verified."""
     if isinstance(mechanism, str):
         return find(mechanism, kind).make(preset, options, kind)
     if preset is not None or options:

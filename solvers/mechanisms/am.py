@@ -56,7 +56,7 @@ class AM(Iterative):
     complete: bool = True
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The strategy of the best weights, from one singular value decomposition."""
+        """Return the strategy of the best weights, from one singular value decomposition."""
         stopping = self.stopping()
         singular, rows = singular_rows(problem.workload.matrix)
         singular = singular / singular[0]

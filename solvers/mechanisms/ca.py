@@ -39,11 +39,11 @@ class _LeastWeightedVariance(Iterative):
     max_iterations: Count = 1000
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The solution of least weighted total error; every query and cell is an orbit."""
+        """Return the solution of least weighted total error; every query and cell is an orbit."""
         return self.on_orbits(Unreduced.of(problem))
 
     def on_orbits(self, orbits: AnyOrbits) -> Solution:
-        """The solution of least weighted total error on orbits.
+        """Return the solution of least weighted total error on orbits.
 
         An orbit's weight is multiplied by the number of its queries, up to a common factor.
 
@@ -62,7 +62,7 @@ class _LeastWeightedVariance(Iterative):
         return from_dual(self, noise, result, total_error, notes)
 
     def on_factors(self, product: Product) -> Solution:
-        """The product of the factors' solutions."""
+        """Return the product of the factors' solutions."""
         return multiply(self, product)
 
     def work(self, size: ProblemSize) -> Work:

@@ -76,13 +76,13 @@ class _Point:
     unregularised: float
 
     def measured(self, unit: float) -> tuple[float, float]:
-        """``<X⁻¹, V>`` and the norm of the off-diagonal gradient, both multiplied by ``unit``."""
+        """Return ``<X⁻¹, V>`` and the norm of the off-diagonal gradient, both times ``unit``."""
         free = _clear_diagonal(self.gradient.copy())
         return self.unregularised * unit, float(np.linalg.norm(free)) * unit
 
 
 def _certify_gap(point: _Point, V: Array) -> float:
-    """The certified relative gap of ``<X⁻¹, V>``; multipliers of diag(X) = 1 prove the bound."""
+    """Certify the relative gap of ``<X⁻¹, V>``; multipliers of diag(X) = 1 prove it."""
     weights = -np.diag(point.gradient)
     root = np.sqrt(weights)
     # the nuclear norm of W diag(p)^1/2 from the eigenvalues of diag(p)^1/2 V diag(p)^1/2
@@ -100,7 +100,7 @@ def _list_thetas(last: float, homotopy: bool) -> Iterator[float]:
 
 
 def _step(point: _Point, direction: Array, V: Array, theta: float, length: float) -> _Point:
-    """The point after a step of this length; LinAlgError if X is then not positive definite."""
+    """Take a step of this length; LinAlgError if X is then not positive definite."""
     return _evaluate(point.X + length * direction, V, theta)
 
 
@@ -113,7 +113,7 @@ def _evaluate(X: Array, V: Array, theta: float) -> _Point:
 
 
 def _find_direction(point: _Point, steps: int) -> Array:
-    """The Newton direction, by conjugate gradients on matrices with zero diagonal (Algorithm 2)."""
+    """Find the Newton direction by conjugate gradients with zero diagonal (Algorithm 2)."""
     D = np.zeros_like(point.X)
     R = _clear_diagonal(-point.gradient)
     P, squared = R, inner(R, R)
@@ -172,7 +172,7 @@ class COA(Iterative):
     theta: Positive = 1e-10
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The solution of Algorithm 3.
+        """Return the solution of Algorithm 3.
 
         Its ``measures`` are the largest factors by which a single step multiplied the objective
         (with θ) and the norm of the gradient.
@@ -231,15 +231,15 @@ class COA(Iterative):
         )
 
     def query_weights(self, problem: Problem) -> Array:
-        """The weights of the queries' variances in the total error, shape (m,)."""
+        """Return the weights of the queries' variances in the total error, shape (m,)."""
         return np.ones(problem.workload.m)
 
     def direction(self, point: _Point, unit: float, iterations: int) -> Array:
-        """The direction of the next step; ``unit`` is the mean diagonal entry of V."""
+        """Return the direction of the next step; ``unit`` is the mean diagonal entry of V."""
         return _find_direction(point, self.cg_steps)
 
     def is_last(self, decrease: float) -> bool:
-        """Whether a step that lowered the objective by this share ends the run; here none does."""
+        """Return whether a step with this relative decrease ends the run; here none does."""
         return False
 
     def work(self, size: ProblemSize) -> Work:
@@ -280,7 +280,7 @@ class PublishedCA(COA):
     weighting: Literal["CA", "wCA-I", "wCA-II"] = "CA"
 
     def query_weights(self, problem: Problem) -> Array:
-        """The squares of the factors by which the rows of W are scaled."""
+        """Return the squares of the factors by which the rows of W are scaled."""
         powers = {"CA": 0, "wCA-I": 2, "wCA-II": 1}
         return problem.targets ** -powers[self.weighting]
 
@@ -297,5 +297,5 @@ class PublishedCA(COA):
         return super().direction(point, unit, iterations)
 
     def is_last(self, decrease: float) -> bool:
-        """Whether the objective fell by a hundred thousandth at most."""
+        """Return whether the objective fell by a hundred thousandth at most."""
         return decrease <= 1e-5

@@ -53,7 +53,7 @@ _WEIGHTS = np.arange(100) / 100.0
 
 
 def measure_deviations(x: Array) -> list[Array]:
-    """Sum of |x_j - mean| over every interval of 2^k cells, for every k.
+    """Return the sum of |x_j - mean| over every interval of 2^k cells, for every k.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def measure_deviations(x: Array) -> list[Array]:
 def add_noise(
     costs: list[Array], first: float, second: float, rng: np.random.Generator
 ) -> list[Array]:
-    """The costs of the intervals, plus 1/ε₂ for the noise on a count, plus noise that spends ε₁.
+    """Add 1/ε₂ for the noise on a count, and noise that spends ε₁, to the intervals' costs.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def add_noise(
 def add_published_noise(
     costs: list[Array], first: float, second: float, rng: np.random.Generator
 ) -> list[Array]:
-    """The noisy costs as in the authors' code; parameters as in `add_noise`.
+    """Return the noisy costs as in the authors' code; parameters as in `add_noise`.
 
     For intervals of 2^k cells the noise has the scale (2 - 2^-k - 1/d)/ε₁. The costs of single
     cells get no noise, and negative costs become 0. The proof in the module's docstring does not
@@ -103,7 +103,7 @@ COSTS = {"proven": add_noise, "published": add_published_noise}
 
 
 def find_partition(costs: list[Array], cells: int) -> Index:
-    """The partition of least total cost, by dynamic programming.
+    """Return the partition of least total cost, by dynamic programming.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def find_partition(costs: list[Array], cells: int) -> Index:
 
 
 def build_hierarchy(gram: Array) -> Array:
-    """The matrix (DᵀD)⁻¹, where D is GreedyH's weighted tree over the buckets.
+    """Return the matrix (DᵀD)⁻¹, where D is GreedyH's weighted tree over the buckets.
 
     If no query distinguishes the buckets below a node, the tree asks only for their total, which is
     then divided equally among them.
@@ -157,7 +157,7 @@ def build_hierarchy(gram: Array) -> Array:
 
 
 def _build_subtree(gram: Array, depth: int) -> tuple[float, Array]:
-    """The estimated error of the queries on a node's buckets, and (DᵀD)⁻¹ of the node's subtree.
+    """Return the queries' estimated error on a node's buckets, and its subtree's (DᵀD)⁻¹.
 
     The node's ancestors will answer part of what the node answers. The authors' code therefore
     discounts, by μ = 2^(-depth/2), both the square of the node's weight and the error of the
@@ -292,7 +292,7 @@ class DAWA(Mechanism):
     time_limit: Seconds | None = None
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The errors at ε, as a `MeasuredError`.
+        """Return the errors at ε, as a `MeasuredError`.
 
         The measures are the standard error of the average squared error, and the mean number of
         buckets.

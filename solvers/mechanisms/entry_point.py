@@ -32,7 +32,7 @@ class EntryPoint(Mechanism):
     arguments: dict[str, object] | None = None
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The verified answer of the function.
+        """Return the verified answer of the function.
 
         Raises
         ------

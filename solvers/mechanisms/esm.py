@@ -98,7 +98,7 @@ class Smoothed:
     floor: float
 
     def project(self, Y: Array) -> Array:
-        """The matrix nearest to Y whose eigenvalues are all at least ``floor``."""
+        """Return the matrix nearest to Y whose eigenvalues are all at least ``floor``."""
         try:
             scipy.linalg.cholesky(Y - self.floor * np.eye(len(Y)), lower=True, check_finite=False)
         except scipy.linalg.LinAlgError:
@@ -108,7 +108,7 @@ class Smoothed:
         return Y
 
     def lower_bound(self, shares: Array) -> float:
-        """A lower bound on every strategy's total error at Δ² = 1, from the soft-max weights."""
+        """Bound every strategy's total error at Δ² = 1 from below, by the soft-max weights."""
         weighted = self.singular[:, None] * self.rows * np.sqrt(shares)
         return float(np.linalg.norm(weighted, "nuc")) ** 2
 
@@ -164,7 +164,7 @@ def descend(program: Smoothed, point: Point) -> Iterator[Point]:
 
 
 def _step(program: Smoothed, point: Point, direction: Array, length: float) -> Point:
-    """The point after a step of this length; LinAlgError if Y is then not positive definite."""
+    """Take a step of this length; LinAlgError if Y is then not positive definite."""
     Y = point.Y + length * direction
     return _evaluate(program, Y, invert_positive(Y))
 
@@ -196,7 +196,7 @@ class ESM(Iterative):
     max_iterations: Count = 2000
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The best of the points that the descent visits."""
+        """Return the best of the points that the descent visits."""
         stopping = self.stopping()
         singular, rows = singular_rows(problem.workload.matrix)
         singular = singular / singular[0]

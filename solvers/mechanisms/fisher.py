@@ -39,11 +39,11 @@ class Fisher(Mechanism):
     source = "Farokhi and Sandberg, Corollary 6"
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The inner solution of the dual at equal column weights; every cell is an orbit."""
+        """Return the inner solution of the dual at equal column weights; every cell is an orbit."""
         return self.on_orbits(Unreduced.of(problem))
 
     def on_orbits(self, orbits: AnyOrbits) -> Solution:
-        """The noise of least Fisher information on orbits."""
+        """Return the noise of least Fisher information on orbits."""
         point = orbits.at(Weights(orbits.cell_shares, orbits.targets * orbits.copy_shares))
         noise = inner_noise(self.name, orbits, point)
         variance, shares = noise.total_variance, orbits.cell_shares
@@ -58,7 +58,7 @@ class Fisher(Mechanism):
         return Solution(self.name, orbits.problem, presented, measures=measures)
 
     def on_factors(self, product: Product) -> Solution:
-        """The product of the factors' solutions."""
+        """Return the product of the factors' solutions."""
         return multiply(self, product, {"cramer_rao_bound": 1, "cramer_rao_ratio": 0})
 
     def work(self, size: ProblemSize) -> Work:

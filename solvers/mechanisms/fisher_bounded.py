@@ -73,7 +73,7 @@ class FisherBounded(Mechanism):
     slope: float = 0.0
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The noise on the largest box that meets the targets.
+        """Return the noise on the largest box that meets the targets.
 
         The measures are the trace of the Fisher information about x and the Cramér-Rao bound on the
         total squared error of an unbiased estimate of x. With noise on the queries, the bound is

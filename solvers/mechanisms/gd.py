@@ -92,7 +92,7 @@ class GD(Iterative):
     basis: str = "paper"
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The best covariance of the descent; the notes give the basis and the last t.
+        """Return the best covariance of the descent; the notes give the basis and the last t.
 
         Raises
         ------

@@ -28,7 +28,7 @@ _EXCESS = 1e-12
 
 
 def build_truncated_geometric(size: int, epsilon: float) -> Array:
-    """The matrix of truncated geometric noise on the answers 0, ..., size - 1, shape (size, size).
+    """Build the (size, size) matrix of truncated geometric noise on answers 0, ..., size - 1.
 
     With a = exp(-epsilon), the probability of output o at the true answer i is entry (i, o):
     ``a**|i - o| * (1 - a) / (1 + a)``, or ``a**|i - o| / (1 + a)`` if o is 0 or size - 1.
@@ -41,7 +41,7 @@ def build_truncated_geometric(size: int, epsilon: float) -> Array:
 
 
 def _read_shares(spend: str | float | list[float], relative: Array) -> Array:
-    """Each coordinate's share of ε.
+    """Return each coordinate's share of ε.
 
     ``relative`` has a row for each edge and a column for each coordinate: the coordinate's change
     along the edge, divided by its largest change along any edge.

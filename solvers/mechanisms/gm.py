@@ -44,7 +44,7 @@ class GM(Mechanism):
         return Solution(self.name, orbits.problem, orbits.present(noise, noise.parts))
 
     def on_factors(self, product: Product) -> Solution:
-        """The product of the factors' solutions."""
+        """Return the product of the factors' solutions."""
         return multiply(self, product)
 
     def work(self, size: ProblemSize) -> Work:

@@ -71,7 +71,7 @@ class _Level(NamedTuple):
 
 
 def _measure_lengths(starts: Indices, end: int) -> Indices:
-    """The lengths of consecutive intervals, of which the last ends before ``end``.
+    """Return the lengths of consecutive intervals, of which the last ends before ``end``.
 
     ``np.diff(starts, append=end)`` takes three times as long: a fifth of the search for a tree.
     """
@@ -133,7 +133,7 @@ class Tree:
         return diagonal
 
     def covariance(self) -> Array:
-        """The covariance of the cells' estimates at unit noise, ``inv(T.T @ T)``, shape (d, d)."""
+        """Return the estimates' covariance at unit noise, ``inv(T.T @ T)``, shape (d, d)."""
         matrix = np.eye(self.d)
         for level in self._levels:
             ends = np.append(level.starts[1:], self.d)
@@ -160,13 +160,13 @@ class Tree:
 
 
 def build_regular(d: int, branching: int) -> Tree:
-    """The tree with ``branching`` children per node; the last group of a level may be smaller."""
+    """Build the tree of ``branching`` children per node; a level's last group may be smaller."""
     sizes = branching ** np.arange(count_levels(d, branching) + 1)[::-1]
     return Tree(tuple(np.arange(0, d, size) for size in sizes))
 
 
 def build_published(d: int) -> Tree:
-    """The tree that was used in PVLDB 14(10): a root, groups and leaves.
+    """Return the tree that was used in PVLDB 14(10): a root, groups and leaves.
 
     There are floor(sqrt(d)) groups of floor(sqrt(d)) cells; other leaves are children of the root.
     """
@@ -176,7 +176,7 @@ def build_published(d: int) -> Tree:
 
 
 def count_levels(d: int, branching: int) -> int:
-    """The least h with ``branching**h >= d``, at least 1, in integer arithmetic."""
+    """Return the least h with ``branching**h >= d``, at least 1, in integer arithmetic."""
     levels, covered = 1, branching
     while covered < d:
         levels, covered = levels + 1, covered * branching
@@ -206,7 +206,7 @@ Branching = Annotated[int, Bounds(ge=2)] | Literal["qardaji", "laplace", "sqrt",
 
 
 def choose_branching(d: int, branching: Branching) -> int:
-    """The number of children of a node for a domain of d cells, by a rule for regular trees.
+    """Return the number of children of a node for a domain of d cells, by a rule for regular trees.
 
     If ``branching`` is an integer, the smaller of it and max(d, 2) is returned.
     """
@@ -222,7 +222,7 @@ def choose_branching(d: int, branching: Branching) -> int:
 
 
 def find_best_branching(problem: Problem) -> int:
-    """A branching from 2 to d whose Δ² is at most ``1 + 1e-6`` times the least Δ²."""
+    """Return a branching from 2 to d whose Δ² is at most ``1 + 1e-6`` times the least Δ²."""
     operator, targets = problem.workload.operator, problem.targets
     d = problem.workload.d
     trees = [build_regular(d, branching) for branching in range(2, max(d, 2) + 1)]
@@ -247,7 +247,7 @@ def find_best_branching(problem: Problem) -> int:
 
 
 def _sample_queries(problem: Problem) -> Indices:
-    """Indices of evenly spaced queries, and of queries with a large ratio of norm to target."""
+    """Sample evenly spaced queries, and queries with a large ratio of norm to target."""
     m, d = problem.workload.shape
     count = max(2 * _NEW_QUERIES, _SAMPLED_ENTRIES // d)
     if count >= m:
@@ -289,7 +289,7 @@ class HM(Mechanism):
         return replace(from_strategy(self.name, problem, tree.matrix), notes=notes)
 
     def on_products(self, orbits: ProductOrbits) -> Solution:
-        """A tree over the cells of the ordered attributes, repeated for all values of the others.
+        """Solve a tree over the ordered attributes' cells, repeated for all values of the others.
 
         The noise of different copies is independent. The best tree is therefore the best for the
         queries over the ordered cells alone, with each target divided by the number of copies over

@@ -84,7 +84,7 @@ class Point:
         return np.asarray(np.square(self.queries).sum(axis=1))
 
     def bounded(self, t: float) -> "Point":
-        """The point with the same Σ and the bound s that minimises the barrier at t.
+        """Return the point with the same Σ and the bound s that minimises the barrier at t.
 
         At this bound, the multipliers of the profile sum to t.
         """
@@ -109,7 +109,7 @@ class Point:
         return 1 / (self.bound - self.profile), 1 / (1 - self.ratios)
 
     def barrier(self, t: float) -> float:
-        """The barrier function at t, which Newton's method minimises."""
+        """Return the barrier function at t, which Newton's method minimises."""
         return t * self.bound + float(sum(np.log(part).sum() for part in self.multipliers))
 
 
@@ -137,7 +137,7 @@ class Step:
 
 
 def find_newton_step(point: Point, t: float) -> Step | None:
-    """The Newton step towards the minimiser at t; None if rounding makes the system indefinite."""
+    """Take the Newton step to the minimiser at t; None if rounding makes the system indefinite."""
     # coordinates in which sum_i p_i u_i u_iᵀ is diagonal: the profile's curvature is diagonal, too
     p, q = point.multipliers
     eigenvalues, rotation = scipy.linalg.eigh(
@@ -173,7 +173,7 @@ def find_newton_step(point: Point, t: float) -> Step | None:
 
 
 def search_line(step: Step, t: float) -> Point | None:
-    """The first acceptable point, backtracking from the full step; None if no length will do."""
+    """Backtrack from the full step to the first acceptable point; None if no length will do."""
     origin = step.origin
 
     def along(length: float) -> Point | None:
@@ -216,7 +216,7 @@ def count_system_bytes(rank: int, m: int, d: int) -> float:
 
 
 def _prove_bound(problem: Problem, p: Array, q: Array) -> float:
-    """A lower bound on the squared privacy cost.
+    """Return a lower bound on the squared privacy cost.
 
     The bound is the squared nuclear norm of ``diag(q/c)^1/2 W diag(p)^1/2``, divided by the product
     of the sums of p and q; p and q are positive.
@@ -240,7 +240,7 @@ class InteriorPoint(Iterative):
     max_iterations: Count = 500
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The best point of the path.
+        """Return the best point of the path.
 
         Raises
         ------

@@ -61,7 +61,7 @@ _OWN = "linear program"
 
 
 def _solve_closed_forms(problem: GraphProblem, epsilon: float) -> dict[str, Array]:
-    """The noise matrices of the mechanisms in closed form that apply, by mechanism name."""
+    """Return the noise matrices of the mechanisms in closed form that apply, by mechanism name."""
     others = {}
     for closed in (
         RandomisedResponse(epsilon=epsilon),
@@ -116,7 +116,7 @@ def _solve_program(
 
 
 def _repair(approximate: Array, graph: QueryGraph, epsilon: float) -> tuple[Array, float]:
-    """A noise matrix that satisfies every constraint, and the weight of its uniform part.
+    """Return a noise matrix that satisfies every constraint, and the weight of its uniform part.
 
     The matrix is HiGHS's solution with small entries raised, mixed with the uniform distribution.
     """
@@ -167,7 +167,7 @@ class LPOptimal(Mechanism):
     time_limit: Seconds | None = None
 
     def on_graph(self, problem: GraphProblem) -> Solution:
-        """The mechanism of least loss for the prior.
+        """Return the mechanism of least loss for the prior.
 
         It is converged if its loss is at most ``1 + 1e-6`` times the loss of the linear program.
         ``notes["mixed_in"]`` is the weight of the uniform distribution, ``notes["taken_from"]`` the

@@ -144,7 +144,7 @@ class LRM(Iterative):
     seed: Seed | None = None
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The best mechanism of all rounds.
+        """Return the best mechanism of all rounds.
 
         Its ``notes`` give the relative residual of the last round, and ``bias``: the amount by
         which the largest entry of that round's privacy profile exceeds 1, the limit of the squared

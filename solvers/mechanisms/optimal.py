@@ -27,7 +27,7 @@ _LARGEST_BOUND = 1e60
 
 
 def read_personal_bounds(bounds: Sequence[float], d: int, orbits: int | None = None) -> Array:
-    """The option ``profile_bounds`` as an array: a bound for each cell or each orbit of cells.
+    """Convert ``profile_bounds`` to an array: a bound for each cell or each orbit of cells.
 
     ``d`` is the number of cells, and ``orbits`` the number of orbits.
 
@@ -112,15 +112,15 @@ class Optimal(Iterative):
             )
 
     def refine_stopping(self, stopping: Stopping, finest: float = FIRST_TOL) -> Stopping:
-        """The stopping rule of the dual program; with ``refined``, tol is at most ``finest``."""
+        """Return the dual program's stopping rule; with ``refined``, tol is at most ``finest``."""
         return replace(stopping, tol=min(self.tol, finest)) if self.refined else stopping
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The optimum on the query matrix; every query and every cell is an orbit."""
+        """Return the optimum on the query matrix; every query and every cell is an orbit."""
         return self.on_orbits(Unreduced.of(problem))
 
     def on_differences(self, differences: Differences) -> Solution:
-        """The optimum under replace-one, for all pairs of neighbouring cells; no ``start`` is used.
+        """Solve for all pairs of neighbouring cells under replace-one; no ``start`` is used.
 
         With ``refined``, the costs of all pairs take the place of the profile in the refined
         ordering. If there are too many pairs, ``refined`` and ``profile_bounds`` raise
@@ -170,7 +170,7 @@ class Optimal(Iterative):
         )
 
     def on_orbits(self, orbits: AnyOrbits) -> Solution:
-        """The optimum on orbits.
+        """Return the optimum on orbits.
 
         Raises
         ------
@@ -221,7 +221,7 @@ class Optimal(Iterative):
             )
 
     def on_factors(self, product: Product) -> Solution:
-        """The product of the factors' solutions."""
+        """Return the product of the factors' solutions."""
         return multiply(self, product)
 
     def work(self, size: ProblemSize) -> Work:
@@ -249,7 +249,7 @@ class Optimal(Iterative):
         return self.profile_bounds is None and self.total_error_weight == 0
 
     def _compute_objective(self, cost: float, total_variance: float) -> float:
-        """The objective at a squared privacy cost: the cost itself, or the hybrid."""
+        """Return the objective at a squared privacy cost: the cost itself, or the hybrid."""
         if self.total_error_weight == 0:
             return cost
         return 2 * float(np.sqrt(cost * (1 + self.total_error_weight * total_variance)))

@@ -36,7 +36,7 @@ class RandomisedResponse(Mechanism):
     prior: PriorText | list[float] = UNIFORM
 
     def on_graph(self, problem: GraphProblem) -> Solution:
-        """The noise matrix with two different entries."""
+        """Return the noise matrix with two different entries."""
         n, other = problem.graph.n, math.exp(-self.epsilon)
         noise = np.full((n, n), other)
         np.fill_diagonal(noise, 1.0)

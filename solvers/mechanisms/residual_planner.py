@@ -29,7 +29,7 @@ from solvers.solution import Solution
 
 
 def minimise_total_variance(mechanism: str, orbits: SingleOrbit) -> OrbitsNoise:
-    """The noise of least total variance for marginals, scaled so that targets are just met."""
+    """Solve for the marginals' noise of least total variance that just meets the targets."""
     closure = orbits.closure
     shared = closure.incidence.T @ np.exp(orbits.log_copies.min() - orbits.log_copies)
     logs_of_blocks = np.array([*map(log, closure.block_sizes), 0.0])
@@ -64,7 +64,7 @@ class ResidualPlanner(Iterative):
     objective: Literal["total-variance", "max-variance"] = "total-variance"
 
     def on_marginals(self, marginals: SingleOrbit) -> Solution:
-        """The solution that minimises the total variance or the largest variance ratio."""
+        """Return the solution that minimises the total variance or the largest variance ratio."""
         stopping = self.stopping()
         if self.objective == "total-variance":
             noise = minimise_total_variance(self.name, marginals)

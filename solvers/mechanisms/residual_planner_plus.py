@@ -78,7 +78,7 @@ Pair = tuple[Array, Array]
 
 
 def measure_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pair, Solution]:
-    """The `Axis` of an attribute; R_i and its pseudo-inverse; the `CA` solution that defines R_i.
+    """Return an attribute's `Axis`, R_i with its pseudo-inverse, and R_i's `CA` solution.
 
     ``operator`` has the attribute's queries W_i. Explicit queries are divided by their largest
     entry before CA is solved, so that results do not depend on the units of W_i.
@@ -108,7 +108,7 @@ def measure_axis(operator: QueryOperator, deadline: Deadline) -> tuple[Axis, Pai
 
 
 def _compute_square_root(operator: QueryOperator) -> Array:
-    """A matrix with the same Gram matrix as the queries, and at most twice as many rows as columns.
+    """Return a matrix with the queries' Gram matrix and at most two rows for each column.
 
     Explicit queries are reduced by a QR decomposition. There may be too many structured queries to
     list, for example all ranges, so the square root of their Gram matrix is computed, although the
@@ -124,7 +124,7 @@ def _compute_square_root(operator: QueryOperator) -> Array:
 
 
 def _with_progress(solution: Solution, solved: Collection[Solution]) -> Solution:
-    """The solution, with how the solves of all attributes' strategies ended."""
+    """Return the solution, with how the solves of all attributes' strategies ended."""
     gaps = [strategy.notes["total_error_gap"] for strategy in solved]
     return replace(
         solution,
@@ -136,7 +136,7 @@ def _with_progress(solution: Solution, solved: Collection[Solution]) -> Solution
 
 
 def find_scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, float]:
-    """The σ_S² of least total variance, up to a common factor, for the subsets S of all tables.
+    """Return the σ_S² of least total variance, up to a factor, for the tables' subsets S.
 
     Sets that no query needs are left out, for example the empty set if all queries are differences
     of cells.
@@ -166,7 +166,7 @@ def find_scales(axes: Sequence[Axis], tables: Iterable[Subset]) -> dict[Subset, 
 def _factorise(
     orbits: ProductOrbits, part: Part, own: Mapping[int, Pair], sigmas: Mapping[Subset, float]
 ) -> Factorisation:
-    """The factorisation of one part: all base mechanisms on the part's indicators or contrasts.
+    """Factorise one part: all base mechanisms on the part's indicators or contrasts.
 
     Different base mechanisms measure orthogonal functions of the cells, so their pseudo-inverses
     side by side are the pseudo-inverse of all base mechanisms stacked. All components of a part
@@ -190,7 +190,7 @@ def _factorise(
 
 
 def _build_factor(attribute: Attribute, k: int, in_base: bool, own: Pair | None) -> Pair:
-    """An attribute's factor of a base mechanism, and the factor's pseudo-inverse.
+    """Return an attribute's factor of a base mechanism, and the factor's pseudo-inverse.
 
     The factor's columns are the attribute's normalised indicators, if ``k`` is `INDICATORS`, or
     else a single contrast. ``own`` is R_i with its pseudo-inverse for an ordered attribute.
@@ -242,7 +242,7 @@ class ResidualPlannerPlus(Mechanism):
     time_limit: Seconds | None = None
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The solution on orbits, if the queries are products over attributes.
+        """Return the solution on orbits, if the queries are products over attributes.
 
         Otherwise all cells are treated as the values of a single ordered attribute.
 
@@ -263,11 +263,11 @@ class ResidualPlannerPlus(Mechanism):
         return _with_progress(from_strategy(self.name, problem, np.vstack(parts)), [solved])
 
     def on_marginals(self, marginals: SingleOrbit) -> Solution:
-        """The solution of ResidualPlanner."""
+        """Return the solution of ResidualPlanner."""
         return Solution(self.name, marginals.problem, minimise_total_variance(self.name, marginals))
 
     def on_products(self, orbits: ProductOrbits) -> Solution:
-        """The solution from one `Axis` for each attribute, ordered or categorical.
+        """Return the solution from one `Axis` for each attribute, ordered or categorical.
 
         Raises
         ------

@@ -103,7 +103,7 @@ ADAPTED = "adapted"
 def find_first_iterate(
     problem: Problem, factored: bases.Factored | None, initial: Array | None
 ) -> Iterate:
-    """The first iterate of Algorithm 1.
+    """Return the first iterate of Algorithm 1.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def find_first_iterate(
 
 
 def _spread_noise(basis: Array, initial: Array) -> Array:
-    """The covariance on Bx of independent noise on Qx (section 6.3).
+    """Return the covariance on Bx of independent noise on Qx (section 6.3).
 
     The paper's text sets Σ = Q⁺ (Q⁺)ᵀ in any basis; here Σ is B Q⁺ (Q⁺)ᵀ Bᵀ, the covariance of the
     noise on Bx.
@@ -211,7 +211,7 @@ class SMII(Settings, Mechanism):
     time_limit: Seconds | None = None
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The solution on the query matrix.
+        """Return the solution on the query matrix.
 
         Raises
         ------
@@ -238,7 +238,7 @@ class SMII(Settings, Mechanism):
         return self._minimise(replace(smooth, noise=noise), deadline, factored.kind)
 
     def on_products(self, orbits: ProductOrbits) -> Solution:
-        """The solution on orbits.
+        """Return the solution on orbits.
 
         Each profile entry and ratio is weighted by its number of cells or queries.
 
@@ -253,13 +253,13 @@ class SMII(Settings, Mechanism):
         return self._minimise(smooth, deadline, ADAPTED)
 
     def on_marginals(self, marginals: SingleOrbit) -> Solution:
-        """The solution on classes of equivalent subsets and marginals."""
+        """Return the solution on classes of equivalent subsets and marginals."""
         deadline = self.deadline
         smooth = _pose_on_classes(marginals, self._omega(marginals))
         return self._minimise(smooth, deadline, ADAPTED)
 
     def _omega(self, orbits: AnyOrbits) -> Array:
-        """The weights of the variance ratios of all orbits in the total error."""
+        """Return the weights of the variance ratios of all orbits in the total error."""
         return self.total_error_weight * orbits.targets * orbits.copies
 
     def check_orbits(self, orbits: AnyOrbits) -> None:
@@ -285,7 +285,7 @@ class SMII(Settings, Mechanism):
         return Work(flops=4e9 + 1800.0 * (m + d) * k**2, bytes=60.0 * (m + d) * k + 100.0 * k * k)
 
     def _minimise(self, smooth: SoftMaxProblem, deadline: Deadline, basis: str) -> Solution:
-        """The solution by Algorithm 1.
+        """Return the solution by Algorithm 1.
 
         It is marked as converged only if the cost and variances of its noise confirm the gap.
         """
@@ -324,14 +324,14 @@ class _Weighted(SoftMax):
     """The objective of the authors' program: each soft maximum is multiplied by its sharpness."""
 
     def value(self, at: Iterate) -> float:
-        """The sum of the soft maxima, each multiplied by its sharpness."""
+        """Return the sum of the soft maxima, each multiplied by its sharpness."""
         profile = self.t1 * soft_maximum(at.profile, self.t1)
         return profile + self.t2 * soft_maximum(at.ratios, self.t2)
 
     def descent(
         self, at: bases.FixedIterate, steps: int
     ) -> tuple[float, Callable[[float], bases.FixedIterate]]:
-        """The slope along the direction of the next step, and the iterates along it.
+        """Return the slope along the direction of the next step, and the iterates along it.
 
         The steps of conjugate gradients use the matrix of equation (14) of arXiv v1, which is not
         the Hessian: the second derivatives of the profile are multiplied by t1, and the products of
@@ -402,7 +402,7 @@ class PublishedSMII(Mechanism):
     time_limit: Seconds | None = None
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """The covariance at the end of the last level, with nothing certified."""
+        """Return the covariance at the end of the last level, with nothing certified."""
         deadline = self.deadline
         factored = bases.KINDS[self.basis](problem)
         at = bases.place(problem, factored, np.eye(problem.workload.d))

@@ -50,7 +50,7 @@ _GENERIC = math.sqrt(0.7)
 
 @lru_cache(maxsize=16)
 def find_existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
-    """The ranges of ε for which some z >= 0 has Φz = 1 (Lemma 3), with ends accurate to 1e-6.
+    """Find the ranges of ε where some z >= 0 has Φz = 1 (Lemma 3), with ends to 1e-6.
 
     The condition is checked at 128 values of ε, and every change between two successive values is
     located by bisection, so a range that lies between two values may be missed. A mechanism surely
@@ -99,7 +99,7 @@ def _bisect(holds: Callable[[float], bool], low: float, high: float) -> tuple[fl
 
 
 def _read_steps(problem: Problem) -> Array:
-    """The nonzero value of each query's entries, shape (m,); 0 for an all-zero query."""
+    """Return the nonzero value of each query's entries, shape (m,); 0 for an all-zero query."""
     entries = scipy.sparse.coo_array(problem.workload.matrix)
     entries.eliminate_zeros()
     rows = entries.coords[0]
@@ -118,7 +118,7 @@ def _read_steps(problem: Problem) -> Array:
 
 
 def _count_queries_per_record(problem: Problem) -> int:
-    """The largest number of queries whose answers change if one record is added or moved."""
+    """Return the largest number of queries whose answers change if one record is added or moved."""
     if problem.neighbours.add_remove:
         return int(np.bincount(scipy.sparse.coo_array(problem.workload.matrix).nonzero()[1]).max())
     moved = problem.neighbours.differences(problem.workload.dense)
@@ -186,7 +186,7 @@ class TightConstraints(Mechanism):
         return self.on_matrix(differences.problem)
 
     def on_graph(self, problem: GraphProblem) -> Solution:
-        """The noise matrix ``X[i, k] = Φ[i, k] * z[k]`` with Φz = 1 and z >= 0 (Lemma 3).
+        """Return the noise matrix ``X[i, k] = Φ[i, k] * z[k]`` with Φz = 1 and z >= 0 (Lemma 3).
 
         Raises
         ------

@@ -29,7 +29,7 @@ from solvers.strategy import from_strategy
 
 
 def build_haar(d: int) -> "scipy.sparse.csr_array":
-    """The Haar strategy over d cells, padded to a power of two.
+    """Return the Haar strategy over d cells, padded to a power of two.
 
     Returns
     -------

@@ -119,7 +119,7 @@ class Factorisation(GaussianNoise):
         return InBasis(self.strategy, Explicit(self.left), 1.0)
 
     def _holds(self, own: InBasis) -> bool:
-        """Whether ``own`` gives the queries, variances and profile of L and B, up to `_HELD`."""
+        """Return whether ``own`` has L and B's queries, variances and profile, up to `_HELD`."""
         variances, profile = self.query_variances, self.strategy.squared_column_norms()
         # with basis Q, representation R and covariance Σ, the variances are diag(R Σ Rᵀ) and the
         # profile is diag(Qᵀ Σ⁻¹ Q); Σ is scaled to a diagonal of ones for its Cholesky factor

@@ -94,7 +94,7 @@ class IndependentNoise(Noise):
         return float(self.curve.epsilon_at_targets(0.0))
 
     def arrays(self) -> dict[str, Array]:
-        """The variances and, for noise on an interval, the density at equally spaced points."""
+        """Return the variances and, on an interval, the density at equally spaced points."""
         arrays = super().arrays()
         if isinstance(self.source, CosineSquared):
             places = np.linspace(self.source.lower, self.source.upper, 101)

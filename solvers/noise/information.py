@@ -117,7 +117,7 @@ class CosineSquared:
         return float(-chances @ np.log2(2 / (self.width * mass) * self._unscaled(away)))
 
     def density(self, w: ArrayLike) -> Array:
-        """The probability density; zero outside the interval."""
+        """Return the probability density; zero outside the interval."""
         shifted = 2 * (np.asarray(w, dtype=np.float64) - self.middle) / self.width
         away = np.where(np.abs(shifted) <= 1, 1 - np.copysign(1.0, self.tilt) * shifted, 0.0)
         return np.asarray(2 / (self.width * self._from_end[2]) * self._unscaled(away))
@@ -141,7 +141,7 @@ class CosineSquared:
         return abs(self.tilt) * self.width / 2
 
     def _unscaled(self, away: Array) -> Array:
-        """A multiple of the density at ``away`` half widths from the end that it tilts towards."""
+        """Return a multiple of the density ``away`` half widths from the end it tilts towards."""
         return np.exp(-self._steepness * away) * np.square(np.sin(np.pi * away / 2))
 
 

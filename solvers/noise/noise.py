@@ -100,11 +100,11 @@ class Noise(ABC):
         """Draw n vectors of errors, shape (n, m)."""
 
     def record(self) -> dict[str, object]:
-        """The numbers that a sweep stores, by variable name, and the fields of the ``curve``."""
+        """Return the numbers that a sweep stores, by variable name, and the ``curve``'s fields."""
         return {"total_variance": self.total_variance, "curve": asdict(self.curve)}
 
     def arrays(self) -> dict[str, Array]:
-        """The arrays that a sweep stores on request, by variable name."""
+        """Return the arrays that a sweep stores on request, by variable name."""
         return {"query_variances": self.query_variances}
 
 
@@ -172,7 +172,7 @@ class GaussianNoise(Noise):
         return GaussianBudget(self.squared_privacy_cost)
 
     def record(self) -> dict[str, object]:
-        """The squared privacy cost, total variance and Fisher information, by variable name."""
+        """Return the squared privacy cost, total variance and Fisher information, by name."""
         return {
             "squared_privacy_cost": self.squared_privacy_cost,
             "total_variance": self.total_variance,
@@ -180,7 +180,7 @@ class GaussianNoise(Noise):
         }
 
     def arrays(self) -> dict[str, Array]:
-        """The query variances, the privacy profile and, if it `fits`, the covariance."""
+        """Return the query variances, the privacy profile and, if it `fits`, the covariance."""
         written_out = {"covariance": self.coordinates.covariance} if self.fits else {}
         return super().arrays() | {"privacy_profile": self.privacy_profile} | written_out
 

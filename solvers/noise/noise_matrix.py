@@ -236,7 +236,7 @@ class NoiseMatrix(Noise):
         return np.asarray(errors[each, np.minimum(outputs, answers - 1)].reshape(n, -1))
 
     def record(self) -> dict[str, object]:
-        """The measures of the noise matrix, by the names under which a sweep stores them."""
+        """Return the measures of the noise matrix, by the names under which a sweep stores them."""
         return {
             "utility": self.utility,
             "utility_bound": self.utility_bound,
@@ -251,7 +251,7 @@ class NoiseMatrix(Noise):
         }
 
     def arrays(self) -> dict[str, Array]:
-        """The noise matrix and the prior."""
+        """Return the noise matrix and the prior."""
         return {"noise_matrix": self.matrix, "prior": self.prior}
 
     @property

@@ -100,7 +100,7 @@ def noise_from_root(
 
 
 def _of_full_rank(operator: QueryOperator, right: Array) -> bool:
-    """Whether B has full column rank on the domain cells that occur in some query."""
+    """Return whether B has full column rank on the domain cells that occur in some query."""
     if len(right) == right.shape[1]:
         return True
     seen = right.any(axis=0)
@@ -191,7 +191,7 @@ def _structured_in_basis(problem: Problem, right: Array, own: InBasis) -> Factor
 
 
 def _agree(decoder: Composed, problem: Problem) -> bool:
-    """Whether L's structure gives accurate variances: those of rows of L, for a sample of queries.
+    """Return whether L's structure gives accurate variances, compared with a sample of its rows.
 
     The sample contains the queries with the largest variance ratios, and equally spaced queries.
     """

@@ -37,11 +37,11 @@ class GaussianBudget:
     kind: Literal["gaussian"] = "gaussian"
 
     def epsilon_at_targets(self, delta: ArrayLike) -> Array:
-        """Least ε at which all targets are met, for each ``delta``."""
+        """Return the least ε at which all targets are met, for each ``delta``."""
         return np.asarray(gaussian.epsilon(np.sqrt(self.squared_privacy_cost), delta))
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
-        """Largest var_j/c_j at a budget: ``squared_privacy_cost`` over the Δ² of the budget."""
+        """Return the largest var_j/c_j at a budget: ``squared_privacy_cost`` over its Δ²."""
         allowed = np.square(gaussian.privacy_cost(epsilon, delta))
         return np.asarray(self.squared_privacy_cost / allowed)
 
@@ -71,7 +71,7 @@ class PureBudget:
         return self.sensitivity * self.noise.epsilon(1.0 / self.factor)
 
     def step(self, epsilon: float, delta: float) -> float:
-        """The ε of one step at a budget; it does not depend on δ."""
+        """Return the ε of one step at a budget; it does not depend on δ."""
         return epsilon / self.sensitivity
 
     def rescaled(self, step: float) -> "PureBudget":
@@ -84,7 +84,7 @@ class PureBudget:
         return np.full(np.shape(delta), self.epsilon)
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
-        """Largest var_j/c_j at a budget; it does not depend on δ."""
+        """Return the largest var_j/c_j at a budget; it does not depend on δ."""
         eps, _ = np.broadcast_arrays(np.asarray(epsilon, dtype=np.float64), np.asarray(delta))
         return np.asarray(self.factor * self.noise.variance(eps / self.sensitivity))
 
@@ -117,7 +117,7 @@ class LossBudget:
         return Bracket(found.lower, min(found.upper, self.pure.epsilon))
 
     def step(self, epsilon: float, delta: float) -> float:
-        """The largest ε of one step that is certified to be (ε, δ)-private."""
+        """Return the largest ε of one step that is certified to be (ε, δ)-private."""
         composed = self.pure.step(epsilon, delta)
         return max(self.moves.step(epsilon, delta), composed) if delta > 0 else composed
 
@@ -134,7 +134,7 @@ class LossBudget:
         return np.asarray(np.vectorize(upper, otypes=[np.float64])(delta))
 
     def variance_ratio_at_budget(self, epsilon: ArrayLike, delta: ArrayLike) -> Array:
-        """Largest var_j/c_j for the smallest noise that is certified to be (ε, δ)-private."""
+        """Return the largest var_j/c_j of the least noise certified to be (ε, δ)-private."""
         steps = np.vectorize(self.step, otypes=[np.float64])(epsilon, delta)
         return np.asarray(self.pure.factor * self.pure.noise.variance(steps))
 

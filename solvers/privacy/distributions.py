@@ -41,13 +41,13 @@ class Geometric:
     name: Literal["geometric"] = "geometric"
 
     def variance(self, epsilon: ArrayLike) -> Array:
-        """The variance in squared steps: ``2 α / (1 - α)²``; infinite at ε = 0."""
+        """Return the variance in squared steps: ``2 α / (1 - α)²``; infinite at ε = 0."""
         eps = np.asarray(epsilon, dtype=np.float64)
         with np.errstate(divide="ignore"):
             return 2.0 * np.exp(-eps) / np.square(np.expm1(-eps))
 
     def epsilon(self, variance: float) -> float:
-        """The ε at which the noise has this variance: ``2 asinh((2 variance)^-1/2)``."""
+        """Return the ε at which the noise has this variance: ``2 asinh((2 variance)^-1/2)``."""
         return float(2.0 * np.arcsinh(1.0 / np.sqrt(2.0 * variance)))
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
@@ -71,12 +71,12 @@ class Laplace:
     name: Literal["laplace"] = "laplace"
 
     def variance(self, epsilon: ArrayLike) -> Array:
-        """The variance: ``2 / ε²``; infinite at ε = 0."""
+        """Return the variance: ``2 / ε²``; infinite at ε = 0."""
         with np.errstate(divide="ignore"):
             return 2.0 / np.square(np.asarray(epsilon, dtype=np.float64))
 
     def epsilon(self, variance: float) -> float:
-        """The ε at which the noise has this variance: ``(2 / variance)^1/2``."""
+        """Return the ε at which the noise has this variance: ``(2 / variance)^1/2``."""
         return float(np.sqrt(2.0 / variance))
 
     def moments(self, epsilon: float) -> tuple[float, float, float]:
@@ -123,7 +123,7 @@ class TruncatedGeometric:
     name: Literal["truncated-geometric"] = "truncated-geometric"
 
     def worst_answer(self, epsilon: float) -> int:
-        """The true answer, at most n/2, with the largest error: 0 or the middle."""
+        """Return the true answer, at most n/2, with the largest error: 0 or the middle."""
         middle = self.n // 2
         if self.measure == "variance":
             return middle
@@ -140,7 +140,7 @@ class TruncatedGeometric:
         return np.maximum(central, self._squared_error(eps, 0))
 
     def epsilon(self, variance: float) -> float:
-        """Least ε at which the error is at most ``variance``, by Brent's method.
+        """Return the least ε at which the error is at most ``variance``, by Brent's method.
 
         The search starts from the ε of noise that is not clamped.
         """
@@ -213,7 +213,7 @@ def standardised_moments(errors: Array, chances: Array) -> tuple[float, float, f
 
 
 def _squared_up(eps: Array, k: int) -> Array:
-    """The sum S(k) of `TruncatedGeometric`: ``α/(1-α) [(1-α^k)/(1-α) - 2k α^k/(1+α)]``.
+    """Return the sum S(k) of `TruncatedGeometric`: ``α/(1-α) [(1-α^k)/(1-α) - 2k α^k/(1+α)]``.
 
     If k ε is so small that the two terms cancel, the power series of α^(t+1) is used instead.
     """

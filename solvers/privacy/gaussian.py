@@ -51,7 +51,7 @@ _NODES, _NODE_WEIGHTS = (_LEGENDRE[0] + 1) / 2, _LEGENDRE[1] / 2
 
 
 def delta(privacy_cost: ArrayLike, epsilon: ArrayLike) -> Array:
-    """Least δ for which a mechanism of this privacy cost is (ε, δ)-private.
+    """Return the least δ for which a mechanism of this privacy cost is (ε, δ)-private.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def delta(privacy_cost: ArrayLike, epsilon: ArrayLike) -> Array:
 
 
 def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Array:
-    """Least ε for which a mechanism of this privacy cost is (ε, δ)-private.
+    """Return the least ε for which a mechanism of this privacy cost is (ε, δ)-private.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def epsilon(privacy_cost: ArrayLike, delta: ArrayLike) -> Array:
 
 
 def privacy_cost(epsilon: ArrayLike, delta: ArrayLike) -> Array:
-    """Largest privacy cost Δ that an (ε, δ) budget allows.
+    """Return the largest privacy cost Δ that an (ε, δ) budget allows.
 
     Parameters
     ----------

@@ -207,7 +207,7 @@ def _laplace(steps: int, step: float, side: int) -> Array:
 
 
 def _total(column: Column) -> int:
-    """The sum of the column's shifts, in quanta."""
+    """Return the sum of the column's shifts, in quanta."""
     return sum(shift * count for shift, count in column)
 
 

@@ -156,7 +156,7 @@ def describe_exposure(address: str) -> str:
 
 
 def count_threads(spec: ClusterSpec) -> int:
-    """The number of tasks that a cluster can run at once, according to its specification.
+    """Return the number of tasks that a cluster can run at once, according to its specification.
 
     A running scheduler is asked for the number. For a cluster class, the number follows from the
     arguments that Dask's cluster classes share; with ``adapt`` it is the largest possible number.
@@ -217,7 +217,7 @@ def start_cluster(spec: ClusterSpec, stack: ExitStack) -> Any:
 
 
 def _complete_arguments(spec: ClusterSpec, make: Any) -> dict[str, Any]:
-    """The keyword arguments of a cluster class, with the key that keeps other users out, if any.
+    """Return a cluster class's keyword arguments, with the key that keeps others out, if any.
 
     Dask passes a temporary key to workers on this machine in memory. To batch jobs it passes the
     key in files that only the user can read, which are removed at the end.

@@ -157,7 +157,7 @@ def load(path: str | Path) -> ClusterSpec:
 def requested(
     given: ClusterSpec | str | Path | None, patience: float | None, *, allow_mixed: bool
 ) -> ClusterSpec:
-    """The specification of the cluster to use, with the options applied.
+    """Return the specification of the cluster to use, with the options applied.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class Derivation:
         classical_cost = np.square(epsilon) / (2 * np.log(2 / delta))
 
         def ratio(squared_cost: Float, cells: Rows) -> Float:
-            """Largest ratio of variance to target at a squared cost."""
+            """Return the largest ratio of variance to target at a squared cost."""
             ratios = self._cost[cells, None, None] / squared_cost
             return self._by_curve(
                 ratios, cells, lambda curve: curve.variance_ratio_at_budget(epsilon, delta)
@@ -89,14 +89,14 @@ class Derivation:
             )
 
         def epsilon_at_targets(cells: Rows) -> Float:
-            """Least ε at which all targets are met."""
+            """Return the least ε at which all targets are met."""
             cost = np.sqrt(self._cost[cells])
             distinct, inverse = np.unique(cost, return_inverse=True)
             epsilons = privacy.epsilon(distinct[:, None], delta)[inverse]
             return self._by_curve(epsilons, cells, lambda curve: curve.epsilon_at_targets(delta))
 
         def delta_at_targets(cells: Rows) -> Float:
-            """Least δ at which all targets are met, for Gaussian mechanisms; otherwise NaN."""
+            """Return the least δ at which all targets are met; NaN if the noise is not Gaussian."""
             cost = np.sqrt(self._cost[cells])
             deltas, solved = np.full((len(cells), len(epsilon)), np.nan), np.isfinite(cost)
             deltas[solved] = privacy.delta(cost[solved, None], epsilon[:, 0])

@@ -218,7 +218,7 @@ def _check_given(experiment: Experiment, mechanisms: Mapping[str, code.Function]
 
 
 def _list_modules(experiment: Experiment, mechanisms: Mapping[str, code.Function]) -> set[str]:
-    """The names of the modules of all functions that the experiment names or that the user passes.
+    """Return the modules of all functions that the experiment names or the user passes.
 
     ``__main__`` is left out.
     """

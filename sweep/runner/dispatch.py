@@ -322,7 +322,7 @@ class Dispatch:
         self.landed.put((key, end))
 
     def take_next_end(self) -> tuple[Flight, TaskOutcome | Loss] | None:
-        """The next task that has ended, and its outcome or loss.
+        """Return the next task that has ended, and its outcome or loss.
 
         None if no task ends within half a second, or if the task that ended was withdrawn.
         """
@@ -346,7 +346,7 @@ class Dispatch:
         return self._ask(count) or {}
 
     def _ask(self, question: Callable[..., _T]) -> _T | None:
-        """Result of calling ``question`` on the scheduler; None if it does not answer."""
+        """Return the scheduler's reply to ``question``; None if it does not answer."""
         client, seconds = self.workforce.client, _ANSWER_SECONDS
         with suppress(Exception):
             answer: _T = client.sync(client.run_on_scheduler, question, callback_timeout=seconds)

@@ -101,7 +101,7 @@ def read_lines(store: Location) -> Iterator[LogLine]:
 
 
 def read_progress(store: Location) -> Progressed | None:
-    """The latest statistics of the last run that solved anything; None if they cannot be read."""
+    """Return the latest statistics of the last run that solved anything, if they can be read."""
     try:
         return parsed((store / PROGRESS).read_bytes(), Progressed)
     except (OSError, ValueError):

@@ -19,7 +19,7 @@ STALE = "code == 'other'"
 
 
 def select_cells(stored: StoredExperiment, ledger: Ledger, where: str | None) -> Cells:
-    """The cells for which a condition holds.
+    """Return the cells for which a condition holds.
 
     A condition does not hold for a cell that lacks a value needed to evaluate it: a coordinate that
     the cell's group does not have, or a number that the cell does not have (a failed cell has no

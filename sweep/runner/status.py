@@ -124,7 +124,7 @@ class StoreStatus:
 
 
 def status(store: str | Path | Location) -> StoreStatus:
-    """The state of a store.
+    """Return the state of a store.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def status(store: str | Path | Location) -> StoreStatus:
 def _locate(
     cells: Sequence[str], grids: Iterable[Grid]
 ) -> dict[str, tuple[str, Mapping[str, Scalar]]]:
-    """The group and the labels of each cell that is in one of the grids."""
+    """Return the group and the labels of each cell that is in one of the grids."""
     return {
         cell: (grid.group, grid.cells[place].coords)
         for grid in grids
@@ -204,7 +204,7 @@ class CellHistory:
 def read_histories(
     store: str | Location, beginning: str = "", where: str | None = None
 ) -> tuple[CellHistory, ...]:
-    """The histories of some cells, without labels if the experiment cannot be laid out here.
+    """Return the histories of some cells, without labels if the experiment cannot be laid out here.
 
     Parameters
     ----------

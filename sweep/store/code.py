@@ -140,7 +140,7 @@ def solve_difference(expected: str, workload: str, mechanism: Spec) -> str:
 
 @cache
 def project() -> str:
-    """The version of this project and a hash of all its revisions, as one text."""
+    """Return the version of this project and a hash of all its revisions, as one text."""
     mechanisms, families = solvers.all_mechanisms().values(), workloads.families().values()
     revisions = [f"{known.name} {known.revision}" for known in mechanisms if not known.foreign]
     ours = (family for family in families if family.build.__module__.startswith("workloads."))

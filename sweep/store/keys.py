@@ -50,7 +50,7 @@ class KeyIndex:
 
 
 def to_texts(keys: Keys) -> list[str]:
-    """The keys as strings."""
+    """Return the keys as strings."""
     ids: list[str] = keys.astype(np.str_).tolist()
     return ids
 

@@ -249,7 +249,7 @@ class Ledger:
         return records
 
     def statuses(self, rows: Rows) -> NDArray[np.int8]:
-        """The status of every row."""
+        """Return the status of every row."""
         return self._derived.statuses[rows]
 
     def attempts(self, rows: Rows) -> NDArray[np.int16]:
@@ -274,7 +274,7 @@ class Ledger:
         return numbers
 
     def reported(self, rows: Rows) -> list[str]:
-        """Names of the numbers that the solutions of these rows report."""
+        """Return the names of the numbers that the solutions of these rows report."""
         names = [name.removeprefix(_REPORTED) for name in self._columns if _REPORTED in name]
         return [name for name in names if not np.isnan(self.numbers(name, rows)).all()]
 

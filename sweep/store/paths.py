@@ -175,11 +175,11 @@ class ObjectPath(PurePosixPath):
         return "/".join(self.parts[2:])
 
     def resolve(self) -> "ObjectPath":
-        """The path itself: object stores have no links."""
+        """Return the path itself: object stores have no links."""
         return self
 
     def is_file(self) -> bool:
-        """Whether there is an object with this key."""
+        """Return whether there is an object with this key."""
         return self.name in self.parent.names()
 
     def stat(self) -> SimpleNamespace:
@@ -224,7 +224,7 @@ class ObjectPath(PurePosixPath):
         return io.BytesIO(self.read_bytes())
 
     def read_bytes(self) -> bytes:
-        """The object's content."""
+        """Return the object's content."""
         return bytes(self._ask(lambda bucket: bucket.get(self.key).bytes()))
 
     def write_bytes(self, content: bytes, mode: _Mode = "overwrite") -> int:

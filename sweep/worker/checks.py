@@ -88,7 +88,7 @@ def _find_difference(worker_store: WorkerStore, modules: Collection[str]) -> str
 
 
 def _find_single_file(name: str) -> Path | None:
-    """The file of a user's module; None if it is installed, is a package or is in a package."""
+    """Return the file of a user's module; None if it is installed or belongs to a package."""
     file = Path(find_module_file(name) or "")
     installed = {"site-packages", "dist-packages"} & set(file.parts)
     importable = file.name == f"{name}.py" and name not in sys.stdlib_module_names
@@ -96,7 +96,7 @@ def _find_single_file(name: str) -> Path | None:
 
 
 def explain_unreadable(error: BaseException) -> str:
-    """A sentence that tells the user why a worker cannot read its tasks."""
+    """Return a sentence that tells the user why a worker cannot read its tasks."""
     absent = error.name if isinstance(error, ModuleNotFoundError) else None
     if absent and absent.partition(".")[0] != "sweep":
         return (

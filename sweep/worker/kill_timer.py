@@ -51,7 +51,7 @@ def _send() -> None:
 
 @cache
 def _process() -> subprocess.Popen[str]:
-    """The process that runs this process's timers; the first call starts it."""
+    """Return the process that runs this process's timers; the first call starts it."""
     command = [sys.executable, "-m", __name__, str(os.getpid())]
     return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
 

@@ -99,7 +99,7 @@ class _Call:
 
 
 def pack_call(task: Task, worker_store: WorkerStore) -> bytes:
-    """A call of `perform` as bytes; `pickle.loads` of the bytes makes the call or raises an error.
+    """Pickle a call of `perform`; `pickle.loads` of the bytes makes the call or raises an error.
 
     Dask itself then imports nothing. (It ends a worker that cannot import a task's function.)
     """
@@ -267,7 +267,7 @@ class Recording:
 
 
 def read_recorded(task: Task, worker_store: WorkerStore) -> dict[str, Record]:
-    """The journal's records of a task's solves, from all attempts at the task, by `subject`.
+    """Return the journal's records of a task's solves, from all attempts at the task, by `subject`.
 
     A damaged segment is skipped, so that its solves are repeated.
     """

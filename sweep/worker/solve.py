@@ -87,7 +87,7 @@ def measure(call: Callable[[], _T], *, trivial: bool = False) -> tuple[_T, CellR
 
 
 def _read_memory(entry: str) -> int:
-    """The value of an entry of ``/proc/self/status``, in bytes."""
+    """Return the value of an entry of ``/proc/self/status``, in bytes."""
     return int(Path("/proc/self/status").read_text().partition(entry)[2].split()[0]) * 1024
 
 

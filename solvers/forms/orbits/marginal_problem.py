@@ -107,7 +107,7 @@ class Closure:
 
 
 def _merge_attributes(operator: Marginals) -> tuple[Blocks, list[tuple[int, ...]]]:
-    """The blocks of merged attributes, and the marginals as tuples of block indices.
+    """Return the blocks of merged attributes, and the marginals as tuples of block indices.
 
     Attributes with more than one value are merged if the same marginals contain them.
     """
@@ -143,7 +143,7 @@ def _list_subsets(marginals: list[tuple[int, ...]]) -> tuple[Numbers, Numbers]:
 
 
 def _find_distinct(rows: Numbers, largest: int) -> tuple[Numbers, Numbers]:
-    """The distinct rows, and the index of every row among the distinct rows."""
+    """Return the distinct rows, and the index of every row among the distinct rows."""
     ids = np.zeros(len(rows), dtype=np.int64)
     for column in rows.T:
         _, ids = np.unique(ids * (largest + 1) + column + 1, return_inverse=True)
@@ -180,7 +180,7 @@ class SubsetNoise:
     log_variances: Array | float
 
     def divided(self, scale: float) -> "SubsetNoise":
-        """The noise divided by a number."""
+        """Return the noise divided by a number."""
         return SubsetNoise(
             self.query_variances / scale**2,
             self.privacy_profile * scale**2,
@@ -314,12 +314,12 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         return np.ones(1)
 
     def noise(self, v: Array) -> SubsetNoise:
-        """The noise whose variance along every contrast of S is ``v_S * w_S / d``."""
+        """Return the noise whose variance along every contrast of S is ``v_S * w_S / d``."""
         logs = np.log(v) + self.closure.log_ranks
         return SubsetNoise(self.targets * self.matrix.ratios(v), np.array([(1 / v).sum()]), logs)
 
     def inner(self, mechanism: str, point: ScalarPoint) -> tuple[SubsetNoise]:
-        """The unscaled inner solution at a point of the dual."""
+        """Return the unscaled inner solution at a point of the dual."""
         return (self.noise(point.v),)
 
     def refine(
@@ -360,7 +360,7 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         return (SubsetNoise(variances, np.array([count / deviation**2]), np.nan),)
 
     def mean_inverse(self, point: ScalarPoint) -> float:
-        """Sum of the inverse squares of B's singular values, per cell, at a point of the dual."""
+        """Sum the inverse squares of B's singular values, per cell, at a point of the dual."""
         logs = 2 * self.closure.log_ranks + np.log(point.v)
         return float(np.exp(np.logaddexp.reduce(logs) - log(self.problem.workload.d)))
 
@@ -426,11 +426,11 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         return ScalarPoint(self.matrix, weights.q)
 
     def weights_at(self, point: ScalarPoint) -> Weights:
-        """The weights of all cells and queries at a point of the dual; cells have equal weights."""
+        """Return the weights of all cells and queries at a point of the dual; cells' are equal."""
         return self.spread(Weights(np.ones(1), point.q))
 
     def with_columns_divided(self, divisor: Array) -> Self:
-        """A copy with the queries' columns divided by the only entry of ``divisor``."""
+        """Return a copy with the queries' columns divided by the only entry of ``divisor``."""
         return replace(self, divisor=self.divisor * float(divisor[0]))
 
     @property
@@ -445,7 +445,7 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         return np.repeat(np.arange(self.targets.size), sizes)
 
     def per_target(self, values: Array) -> Array:
-        """The values themselves: there is one target for each marginal."""
+        """Return the values themselves: there is one target for each marginal."""
         return values
 
     @cached_property

@@ -31,7 +31,7 @@ from workloads.operators import Array, Matrix, dense, readable
 
 
 def _axes(layout: Layout, component: Component) -> tuple[list[int], list[tuple[int, ...]]]:
-    """The sizes of the chosen classes, and the chosen attributes divided into sets.
+    """Return the sizes of the chosen classes, and the chosen attributes divided into sets.
 
     The attributes of a set are treated as one attribute; most sets have a single attribute.
     """
@@ -55,7 +55,7 @@ def _add(total: Array, layout: Layout, span: Span, component: Component, values:
 
 
 def _spread(layout: Layout, group: Group, component: Component, values: Array) -> Array:
-    """The numbers of all queries of a group, shape (queries, n), from those of its orbits.
+    """Return the numbers of all queries of a group, shape (queries, n), from those of its orbits.
 
     ``values`` has n numbers for each orbit of the group's queries and each combination of values of
     the component's attributes. They are copied along the attributes of which the indicators are
@@ -178,7 +178,7 @@ class OrbitsNoise(GaussianNoise):
         return errors.T
 
     def met(self, mechanism: str) -> "OrbitsNoise":
-        """The same noise, scaled so that the targets are just met.
+        """Return the same noise, scaled so that the targets are just met.
 
         Raises the errors of `scale_of`.
         """
@@ -195,7 +195,7 @@ class OrbitsNoise(GaussianNoise):
         )
 
     def on_cells_scaled(self, orbits: AnyOrbits, factors: Array) -> "OrbitsNoise":
-        """The noise for queries whose columns are multiplied by ``factors``, one for each orbit."""
+        """Return the noise for queries with each orbit's columns multiplied by its factor."""
         parts = tuple(
             noise.with_cells_scaled(factors[columns])
             for (_, columns), noise in zip(self.orbits.places, self.parts, strict=True)
@@ -253,7 +253,7 @@ def _contrasts(layout: Layout, component: Component) -> Array:
 
 
 def _multiply_all(rows: Array, contrasts: Array) -> Array:
-    """All products of a column of ``rows`` and a contrast, indexed along the last axis."""
+    """Return all products of a column of ``rows`` and a contrast, indexed along the last axis."""
     products = np.multiply.outer(rows, contrasts)
     return np.moveaxis(products, 1, -2).reshape(len(rows), *contrasts.shape[:-1], -1)
 
@@ -261,7 +261,7 @@ def _multiply_all(rows: Array, contrasts: Array) -> Array:
 def inner_noise(
     mechanism: str, orbits: Orbits[AnyPoint, PartNoise], point: AnyPoint
 ) -> OrbitsNoise:
-    """The inner solution at a point of the dual, scaled so that the targets are just met."""
+    """Return the inner solution at a point of the dual, scaled so that the targets are just met."""
     return OrbitsNoise(orbits, orbits.inner(mechanism, point)).met(mechanism)
 
 
@@ -273,7 +273,7 @@ def from_dual(
     notes: Mapping[str, float],
     known_lower_bound: float | None = None,
 ) -> Solution:
-    """The solution with this noise, which was derived from the result of a dual solve.
+    """Return the solution with this noise, which was derived from the result of a dual solve.
 
     Parameters
     ----------

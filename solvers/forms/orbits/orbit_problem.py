@@ -240,7 +240,7 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
     def _build_part(
         self, selection: Choice, seen: tuple[int, ...], same: tuple[Component, ...]
     ) -> Part:
-        """The matrix ``(ν / N_r) M_ro`` of some components; ``seen`` are its groups of queries."""
+        """Build the matrix ``(ν / N_r) M_ro`` of components; ``seen`` are its groups of queries."""
         rank = sum(component.rank for component in same)
         operators: list[tuple[QueryOperator, Array]] = []
         numbers: list[Index] = []
@@ -292,7 +292,7 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         return Weights(self.cells / self.cells.sum(), np.full(r, 1 / r))
 
     def first(self, given: Weights | None) -> Weights | None:
-        """The weights to start from, if none are given; None leaves the choice to the optimiser."""
+        """Return the default weights to start from; None leaves the choice to the optimiser."""
         return given or self.start
 
     def optimum(
@@ -316,11 +316,11 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         return as_blocks(self.whole, TIGHTEST_TOL).at(np.concatenate([weights.p, weights.q]))
 
     def weights_at(self, point: BlocksPoint) -> Weights:
-        """The weights of all cells and queries at a point of the dual, as by `spread`."""
+        """Return the weights of all cells and queries at a point of the dual, as by `spread`."""
         return self.spread(Weights(point.p, point.q))
 
     def inner(self, mechanism: str, point: BlocksPoint) -> tuple[Factorisation, ...]:
-        """The unscaled inner solution at a point of the dual, on each part.
+        """Return the unscaled inner solution at a point of the dual, on each part.
 
         Raises
         ------
@@ -340,7 +340,7 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         return self.from_roots(mechanism, roots), levels, result
 
     def from_roots(self, mechanism: str, roots: Sequence[Array]) -> tuple[Factorisation, ...]:
-        """The unscaled noise with covariance ``root @ root.T`` on each part.
+        """Return the unscaled noise with covariance ``root @ root.T`` on each part.
 
         Raises
         ------
@@ -376,7 +376,7 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         return tuple(noises)
 
     def mean_inverse(self, point: BlocksPoint) -> float:
-        """Sum of the inverse squares of B's singular values, per cell, at a point of the dual."""
+        """Sum the inverse squares of B's singular values, per cell, at a point of the dual."""
         pairs = zip(self.parts, point.spectra, strict=True)
         total = sum(part.rank**2 * float((1 / own.singular).sum()) for part, own in pairs)
         return total / float(self.cells.sum())
@@ -386,7 +386,7 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         return zip(self.parts, noises, strict=True)
 
     def with_columns_divided(self, divisor: Array) -> Self:
-        """A copy with the queries' columns divided by numbers, one for each orbit of cells."""
+        """Return a copy with the queries' columns divided by one number for each orbit of cells."""
         return replace(self, cell_scale=self.cell_scale * divisor)
 
 
@@ -426,19 +426,19 @@ class Unreduced(ProductOrbits):
         return self.problem.factors
 
     def first(self, given: Weights | None) -> Weights | None:
-        """The given weights; without any, the optimiser finds some on coarser problems."""
+        """Return the given weights; without any, the optimiser finds some on coarser problems."""
         return given
 
     def spread(self, weights: Weights) -> Weights:
-        """The weights themselves."""
+        """Return the weights themselves."""
         return weights
 
     def collect(self, weights: Weights) -> Weights:
-        """The weights themselves; the optimiser interpolates those of a problem of another size."""
+        """Return the weights as given; the optimiser interpolates those of another size."""
         return weights
 
     def with_columns_divided(self, divisor: Array) -> Self:
-        """A copy whose queries' columns are divided by numbers, one for each cell."""
+        """Return a copy whose queries' columns are divided by numbers, one for each cell."""
         divided = from_matrix(self.problem.workload.matrix / divisor[None, :])
         return self.of(Problem(divided, self.targets))
 
@@ -454,7 +454,7 @@ class Unreduced(ProductOrbits):
         return (Factorisation(left, right, InBasis(queries, own, deviation)),)
 
     def present(self, noise: GaussianNoise, parts: tuple[Factorisation, ...]) -> GaussianNoise:
-        """The only part, a factorisation of the query matrix."""
+        """Return the only part, a factorisation of the query matrix."""
         (only,) = parts
         return only
 

@@ -37,10 +37,10 @@ class NoiseOnPart(Protocol):
         """The part's share of the profile of each of its orbits of cells."""
 
     def divided(self, scale: float) -> Self:
-        """The noise divided by a number."""
+        """Return the noise divided by a number."""
 
     def with_cells_scaled(self, factors: Array) -> Self:
-        """The noise for queries whose columns are multiplied by ``factors``, one for each orbit."""
+        """Return the noise for queries with each orbit's columns multiplied by its factor."""
 
 
 PartNoise = TypeVar("PartNoise", bound=NoiseOnPart)
@@ -102,11 +102,11 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
 
     @abstractmethod
     def weights_at(self, point: AnyPoint) -> Weights:
-        """The weights of all cells and queries at a point of the dual, as by `spread`."""
+        """Return the weights of all cells and queries at a point of the dual, as by `spread`."""
 
     @abstractmethod
     def mean_inverse(self, point: AnyPoint) -> float:
-        """Sum of the inverse squares of B's singular values, per cell, at a point of the dual.
+        """Sum the inverse squares of B's singular values, per cell, at a point of the dual.
 
         B is the strategy of the inner solution, in the units of equal weights of all cells, and f
         is then the sum of the squares: every singular value λ of a part stands for ν of them, each
@@ -115,7 +115,7 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
 
     @abstractmethod
     def inner(self, mechanism: str, point: AnyPoint) -> tuple[PartNoise, ...]:
-        """The unscaled inner solution at a point of the dual, on each part.
+        """Return the unscaled inner solution at a point of the dual, on each part.
 
         Raises
         ------
@@ -147,10 +147,10 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
 
     @abstractmethod
     def with_columns_divided(self, divisor: Array) -> Self:
-        """A copy with the queries' columns divided by numbers, one for each orbit of cells."""
+        """Return a copy with the queries' columns divided by one number for each orbit of cells."""
 
     def present(self, noise: GaussianNoise, parts: tuple[PartNoise, ...]) -> GaussianNoise:
-        """The noise as the user gets it: ``noise`` itself, or what describes it better."""
+        """Return the noise as the user gets it: ``noise`` itself, or what describes it better."""
         return noise
 
     @property

@@ -24,7 +24,7 @@ def check_ordered(orbits: AnyOrbits) -> None:
 
 
 def over_ordered_cells(orbits: ProductOrbits) -> Problem:
-    """The problem on the cells of the ordered attributes alone, whose noise is then copied.
+    """Return the problem on the cells of the ordered attributes alone, whose noise is then copied.
 
     There is one copy for each combination of the other attributes' values. A query that sums over s
     copies has s times the variance that it has on one copy, so its target is divided by s. Queries
@@ -43,7 +43,7 @@ def over_ordered_cells(orbits: ProductOrbits) -> Problem:
 
 
 def in_copies(solution: Solution, orbits: ProductOrbits) -> Solution:
-    """A solution over the ordered cells, copied to all values of the other attributes.
+    """Return a solution over the ordered cells, copied to all values of the other attributes.
 
     Parameters
     ----------

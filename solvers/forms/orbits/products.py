@@ -51,14 +51,14 @@ class Group:
         return tuple(sorted(self.kept | set(self.matrices)))
 
     def shape(self, values: Sequence[int]) -> tuple[int, ...]:
-        """Number of rows of each factor along ``axes``; ``values`` are all attributes' sizes."""
+        """Return each factor's number of rows along ``axes``; ``values`` are all sizes."""
         return tuple(
             values[axis] if axis in self.kept else int(self.matrices[axis].shape[0])
             for axis in self.axes
         )
 
     def factor(self, axis: int, size: int) -> Matrix:
-        """The factor of the attribute ``axis``, with a column for each of its ``size`` classes."""
+        """Return the factor of attribute ``axis``, with a column for each of ``size`` classes."""
         if axis in self.matrices:
             return self.matrices[axis]
         return _identity(size) if axis in self.kept else _total(size)
@@ -92,7 +92,7 @@ class Attribute:
         return [int(k) for k in np.flatnonzero(self.sizes > 1)]
 
     def positions(self, number: int) -> Index:
-        """The position of every value within the class ``number``; -1 for values of others."""
+        """Return each value's position within the class ``number``; -1 outside it."""
         inside = self.of == number
         return np.where(inside, np.cumsum(inside) - 1, -1)
 
@@ -118,7 +118,7 @@ class Products:
         return sorted({axis for group in self.groups for axis in group.matrices})
 
     def product(self, factors: Sequence[Matrix]) -> QueryOperator:
-        """The Kronecker product of some factors, cached; a single factor keeps its structure.
+        """Multiply factors (Kronecker) and cache the product; a single factor keeps its structure.
 
         The same matrix objects always give the same operator object.
         """
@@ -148,7 +148,7 @@ class Products:
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def attributes(self, targets: Sequence[Array]) -> tuple[Attribute, ...]:
-        """The attributes; values that neither factors nor targets distinguish form a class."""
+        """Return the attributes; values that no factor or target distinguishes form a class."""
         return tuple(Attribute(self._classes(j, targets)) for j in range(len(self.sizes)))
 
     def _classes(self, attribute: int, targets: Sequence[Array]) -> Index:
@@ -245,7 +245,7 @@ def components(products: Products, attributes: Sequence[Attribute]) -> Iterator[
 
 
 def choice_count(products: Products, attributes: Sequence[Attribute]) -> int:
-    """An upper bound on the number of components that `components` yields."""
+    """Return an upper bound on the number of components that `components` yields."""
     options = [1 + len(attribute.with_contrasts) for attribute in attributes]
     return sum(prod(options[axis] for axis in group.kept) for group in products.groups)
 
@@ -289,7 +289,7 @@ class Layout:
         return np.concatenate(copies)
 
     def group_shape(self, group: Group) -> tuple[int, ...]:
-        """Number of orbits of queries along each of the group's axes."""
+        """Return the number of orbits of queries along each of the group's axes."""
         return group.shape(self.cell_shape)
 
     @cached_property
