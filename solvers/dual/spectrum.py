@@ -224,10 +224,10 @@ def _beside_null_space(
     """
     half = np.sqrt(q)[:, None] * factors.whole
     half *= np.sqrt(p)
-    null, deflated = factors.cells - factors.rank, _deflated(half, safe)
-    if deflated is None or not deflated[0][null] > _SAFE_RATIO * deflated[0][-1]:
+    deflated = _deflated(half, safe, factors.cells - factors.rank)
+    if deflated is None or not deflated[0][0] > _SAFE_RATIO * deflated[0][-1]:
         return None
-    singular, columns = deflated[0][null:], np.ascontiguousarray(deflated[1][:, null:])
+    singular, columns = deflated
     # rounding must not give mass to cells on which no query depends
     columns[~np.any(basis, axis=0)] = 0.0
     return Spectrum(singular, columns, lambda: product(half, columns) / singular)
@@ -286,13 +286,16 @@ def _right_singular(half: Array, safe: float) -> tuple[Array, Array, Array | Non
     return ascending, np.ascontiguousarray(right[:, ::-1]), np.ascontiguousarray(left[:, ::-1])
 
 
-def _deflated(half: NDArray[Real], safe: float) -> tuple[NDArray[Real], NDArray[Real]] | None:
+def _deflated(
+    half: NDArray[Real], safe: float, null: int = 0
+) -> tuple[NDArray[Real], NDArray[Real]] | None:
     """Singular values (ascending) and right singular vectors, mostly from the Gram matrix.
 
     They are as exact as those of a full decomposition. If some eigenvalue of the Gram matrix is
     less than ``safe`` times the largest one, all those below `_CLEARLY_KNOWN` have too few correct
     digits. So ``half`` is decomposed separately on the span of their eigenvectors. None if these
-    are more than a tenth of all.
+    are more than a tenth of all. The first ``null`` values and vectors, those of a null space that
+    is known to have this dimension, are left out.
     """
     gram = lower_gram(half.T)
     found = scipy.linalg.eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
@@ -303,8 +306,10 @@ def _deflated(half: NDArray[Real], safe: float) -> tuple[NDArray[Real], NDArray[
     if count > _FEW * squares.size:
         return None
     small, others = parted(half, squares, vectors, count)
+    if count == null:
+        return np.sqrt(squares[null:]), others
     within = product(half, small)
     _, singular, right = scipy.linalg.svd(within, full_matrices=False, check_finite=False)
     turned = product(small, np.ascontiguousarray(right[::-1].T))
-    values = np.concatenate([singular[::-1], np.sqrt(squares[count:])])
-    return values, np.concatenate([turned, others], axis=1)
+    values = np.concatenate([singular[::-1][null:], np.sqrt(squares[count:])])
+    return values, np.concatenate([turned[:, null:], others], axis=1)
