@@ -1,10 +1,10 @@
-"""The errors that solves raise, each also a subclass of a builtin error."""
+"""The errors of the solvers, each also a subclass of a builtin error."""
 
 from workloads.errors import ParameterError
 
 
 class SolverError(Exception):
-    """Base class of the errors that solves raise."""
+    """Base class of the errors that the solvers raise."""
 
 
 class UnknownMechanismError(SolverError, LookupError):

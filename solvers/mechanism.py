@@ -395,7 +395,7 @@ def adopt(name: str, written: object) -> type[Mechanism]:
     if isinstance(written, type) and issubclass(written, Mechanism):
         if not issubclass(written, OnMatrix):
             raise TypeError(
-                f"{_describe(name)} takes no query matrices; only answers to them can be checked"
+                f"{_describe(name)} has no on_matrix; give it one, whose solutions can be checked"
             )
         # without the other forms, since only answers on the query matrix can be verified
         return type(name, (written,), own | dict.fromkeys(_list_forms(written) - {"on_matrix"}))
@@ -454,8 +454,8 @@ def find(name: str, kind: Kind | None = None) -> type[Mechanism]:
     known = all_mechanisms()
     if name not in known:
         raise UnknownMechanismError(
-            f"no mechanism is called {name!r}; {nearest(name, known)}{plugged().hint}; one of your "
-            "own is known only where it is given in Python or installed as a plug-in"
+            f"no mechanism is called {name!r}; {nearest(name, known)}{plugged().hint}; give one of "
+            "your own in Python, or install it as a plug-in"
         )
     if kind:
         check_kind(known[name], kind)

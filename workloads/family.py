@@ -50,14 +50,14 @@ GROUP = "fitness_sweep.workloads"
 
 @cache
 def all_families() -> Mapping[str, Family]:
-    """All families by name: those defined in `workloads.families`, and plug-ins."""
+    """Return all families by name: those defined in `workloads.families`, and plug-ins."""
     found = [*_ours().values(), *plugged().entries.values()]
     return MappingProxyType({family.name: family for family in sorted(found, key=lambda f: f.name)})
 
 
 @cache
 def plugged() -> user_code.Plugins[Family]:
-    """The families that other packages register, and the reasons why any were left out."""
+    """Return the families that other packages register, and the reasons why any were left out."""
 
     def made(name: str, loaded: object) -> Family:
         if not isinstance(loaded, Family):

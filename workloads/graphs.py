@@ -65,7 +65,7 @@ class QueryGraph:
             raise WorkloadError(
                 f"workload {self.name!r}: no path leads from answer {self.labels[0]!r} to "
                 f"{self.labels[int(np.argmax(part != part[0]))]!r}; the graph of a query is "
-                "connected: add the missing edges"
+                "connected; add the missing edges"
             )
 
     @property
@@ -113,7 +113,7 @@ def refuse_many_answers(name: str, answers: int, advice: str) -> None:
 
 
 def power(base: int, exponent: int) -> int:
-    """``base ** exponent``, but at most 10^300, so that no huge power is computed."""
+    """Return ``base ** exponent``, but at most 10^300, so that no huge power is computed."""
     return base**exponent if exponent * math.log10(base) < 300 else 10**300
 
 

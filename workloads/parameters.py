@@ -32,7 +32,7 @@ _PREFIX = "SWEEP_"
 
 
 def limit(name: str, default: int) -> int:
-    """The whole number in the environment variable ``"SWEEP_" + name``, or the default.
+    """Return the whole number in the environment variable ``"SWEEP_" + name``, or the default.
 
     Warns
     -----
@@ -51,7 +51,7 @@ def limit(name: str, default: int) -> int:
 
 
 def raised_by(name: str) -> str:
-    """The end of a message about a limit: which environment variable raises the limit."""
+    """Return the end of a message about a limit: which environment variable raises the limit."""
     return f"that {_PREFIX}{name} in the environment raises"
 
 
@@ -145,7 +145,7 @@ _PLAIN: Mapping[object, tuple[type, str]] = {
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known name, or all known names."""
+    """Complete a message on an unknown name with the nearest known name, or with all of them."""
     names = list(known)
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     if close:
@@ -154,7 +154,7 @@ def nearest(name: object, known: Iterable[str]) -> str:
 
 
 def repeated(names: Iterable[str]) -> str | None:
-    """The first name that is listed more than once; None if all are distinct."""
+    """Return the first name that is listed more than once; None if all are distinct."""
     return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
@@ -229,7 +229,7 @@ def _list_bounds(marks: Iterable[object]) -> list[tuple[str, float]]:
 
 
 def alternatives(expected: object) -> tuple[object, ...]:
-    """The types of values that an annotation accepts: those of a union, without their bounds."""
+    """Return the types of values that an annotation accepts, without their bounds."""
     origin, inner = typing.get_origin(expected), typing.get_args(expected)
     if origin is Annotated:
         return alternatives(inner[0])
@@ -237,7 +237,7 @@ def alternatives(expected: object) -> tuple[object, ...]:
 
 
 def _plural(things: str) -> str:
-    """The plural of a description: "a text or a number" becomes "texts or numbers"."""
+    """Return the plural of a description: "a text or a number" becomes "texts or numbers"."""
     return re.sub(r"(^| or )a ([^ ]+(?: number)?)", r"\1\2s", things)
 
 
@@ -291,7 +291,7 @@ def check_size(what: str, value: int, least: int = 1, most: float = LARGEST_SIZE
 
 
 def readable(count: int) -> str:
-    """A whole number as text for a message, from 10^12 on as a power of ten."""
+    """Return a whole number as text for a message, from 10^12 on as a power of ten."""
     return f"{count:,}" if count < 10**12 else f"about 10^{int(math.log10(count))}"
 
 
@@ -334,7 +334,7 @@ class Recipe(Generic[Made]):
 
 
 def fits(value: object, expected: object) -> bool:
-    """Whether a value has the type that a parameter expects, and is within its bounds.
+    """Return whether a value has the type that a parameter expects, and is within its bounds.
 
     A whole number that is too large for a float does not fit a float parameter.
     """

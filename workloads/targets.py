@@ -274,6 +274,6 @@ def by_group(workload: Workload, targets: Array) -> Array:
     if uneven.size:
         raise TargetsError(
             f"group {workload.group_names[uneven[0]]!r} of workload {workload.name!r} has targets "
-            f"from {lowest[uneven[0]]:g} to {highest[uneven[0]]:g}; expected one for the group"
+            f"from {lowest[uneven[0]]:g} to {highest[uneven[0]]:g}; expected one for its queries"
         )
     return lowest

@@ -28,7 +28,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> "Deadline":
-        """The deadline ``seconds`` from now; None means no limit."""
+        """Return the deadline ``seconds`` from now; None means no limit."""
         return cls() if seconds is None else cls(time.perf_counter() + seconds)
 
     @property
@@ -74,13 +74,13 @@ class Stopping:
     deadline: Deadline = NEVER
 
     def after(self, taken: int) -> "Stopping":
-        """The rule that remains after ``taken`` iterations."""
+        """Return the rule that remains after ``taken`` iterations."""
         return replace(self, max_iterations=self.max_iterations - taken)
 
     def reason(
         self, lower: float, upper: float, iterations: int, ahead: float = 0.0
     ) -> Stop | None:
-        """The reason to stop at these bounds and iterations; None to continue.
+        """Return the reason to stop at these bounds and iterations; None to continue.
 
         ``ahead`` is the number of seconds that it would take to continue and to return an answer.
         """
@@ -91,7 +91,7 @@ class Stopping:
         return Stop.EXHAUSTED if iterations >= self.max_iterations else None
 
     def spent(self, iterations: int) -> Stop | None:
-        """The reason to stop if time or iterations are used up; None to continue."""
+        """Return the reason to stop if time or iterations are used up; None to continue."""
         return self.reason(0.0, math.inf, iterations)
 
 
@@ -108,7 +108,7 @@ def sufficient_decrease(
     shrink: float = 0.5,
     least: float,
 ) -> Accepted | None:
-    """The first point, at lengths ``1, shrink, shrink**2, ...``, that lowers the objective enough.
+    """Find the first point at lengths ``1, shrink, shrink**2, ...`` that lowers f enough.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class Trace:
     gradient_norm: Array
 
     def arrays(self) -> dict[str, Array]:
-        """The arrays, with the names under which a sweep stores them."""
+        """Return the arrays, with the names under which a sweep stores them."""
         return {f"trace_{name}": values for name, values in vars(self).items()}
 
 

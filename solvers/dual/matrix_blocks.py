@@ -115,7 +115,7 @@ class MatrixBlocks:
         return total
 
     def rough_gradient(self, x: Array) -> Array | None:
-        """A rough gradient, up to a factor, at positive weights of columns and queries.
+        """Return a rough gradient, up to a factor, at positive weights of columns and queries.
 
         The weights and the gradient have shape (d + m,). None if a rough gradient would be too
         inaccurate, or would take as much work as the exact gradient at the point that `at` returns.
@@ -203,7 +203,7 @@ class BlocksPoint:
         return np.concatenate([self.profile, self.variance_ratios])
 
     def newton_system(self, diagonal: Array, constraints: Array) -> PreconditionedSystem:
-        """The Newton system at this point."""
+        """Return the Newton system at this point."""
         free, d, m = self.blocks.free_queries, self.p.size, self.q.size
         # if the free part of a query weight grows by a share, the whole weight grows by less
         signs = np.concatenate([np.ones(d), -self.x[d:] / self.q]) if free else np.ones(d)

@@ -76,7 +76,7 @@ class DenseVectors:
     matrix: Single
 
     def gram(self, weights: Array) -> Array:
-        """The lower triangle of ``F.T @ diag(weights) @ F``, shape (k, k)."""
+        """Return the lower triangle of ``F.T @ diag(weights) @ F``, shape (k, k)."""
         k = self.matrix.shape[1]
         total: Single = np.zeros((k, k), np.float32, order="F")
         roots = np.sqrt(np.abs(weights)).astype(np.float32)[:, None]
@@ -87,7 +87,7 @@ class DenseVectors:
         return total.astype(np.float64)
 
     def forms(self, symmetric: Array) -> Array:
-        """``diag(F @ symmetric @ F.T)``, shape (n,)."""
+        """Return ``diag(F @ symmetric @ F.T)``, shape (n,)."""
         lower = symmetric.astype(np.float32)
         lower[np.diag_indices_from(lower)] /= 2
         moved = scipy.linalg.blas.strmm(1.0, lower, self.matrix.T, lower=1, trans_a=1).T
@@ -95,11 +95,11 @@ class DenseVectors:
         return 2 * halves.astype(np.float64)
 
     def squares(self, weights: Array) -> Array:
-        """``F**2 @ weights``, shape (n, r)."""
+        """Return ``F**2 @ weights``, shape (n, r)."""
         return product(np.square(self.matrix), weights.astype(np.float32)).astype(np.float64)
 
     def rows(self, at: Rows) -> Single:
-        """The rows of F at the indices ``at``."""
+        """Return the rows of F at the indices ``at``."""
         return self.matrix[at]
 
 
@@ -128,23 +128,23 @@ class StructuredVectors:
         return self.q.size
 
     def gram(self, weights: Array) -> Array:
-        """``X.T @ diag(weights) @ X``, shape (k, k)."""
+        """Return ``X.T @ diag(weights) @ X``, shape (k, k)."""
         inner = self.operator.gram(self.q * weights)
         return product(self.factor.T, product(inner, self.factor))
 
     def forms(self, symmetric: Array) -> Array:
-        """``diag(X @ symmetric @ X.T)``, shape (m,)."""
+        """Return ``diag(X @ symmetric @ X.T)``, shape (m,)."""
         inner = product(self.factor, product(whole(symmetric), self.factor.T))
         return self.q * self.operator.quadratic_forms(inner)
 
     def squares(self, weights: Array) -> Array:
-        """``X**2 @ weights``, shape (m, r)."""
+        """Return ``X**2 @ weights``, shape (m, r)."""
         forms = self.operator.quadratic_forms
         turned = [product(self.factor * column, self.factor.T) for column in weights.T]
         return np.stack([self.q * forms(inner) for inner in turned], axis=1)
 
     def rows(self, at: Rows) -> Array:
-        """The rows of X at the indices ``at``."""
+        """Return the rows of X at the indices ``at``."""
         numbers = np.arange(self.q.size)[at]
         return np.sqrt(self.q[numbers, None]) * product(self.operator.rows(numbers), self.factor)
 
@@ -178,14 +178,14 @@ class BlockVectors:
         self._damping = _damping(singular)
 
     def product(self, z: Array) -> Array:
-        """The product of this block's K with z; the caller applies the signs."""
+        """Return the product of this block's K with z; the caller applies the signs."""
         # In double precision, since the parts of the columns and of the queries nearly cancel.
         change = reduce(np.add, [part.gram(z[at]) for part, at in self._parts])
         change *= self._kernel
         return np.concatenate([part.forms(change) for part, _ in self._parts])
 
     def bend(self, z: Array) -> Array:
-        """The share of the block in `PreconditionedSystem.bend`; the caller applies the signs.
+        """Compute the block's share in `PreconditionedSystem.bend`; the caller applies the signs.
 
         Let P = Zᵀ diag(z) Z, let Q be the same product for X and the query weights, and let
         M_ab = (P - Q)_ab λ_b / (λ_a + λ_b). The second-order term of the matrix geometric mean Σ
@@ -205,7 +205,7 @@ class BlockVectors:
         return np.concatenate(bends)
 
     def diagonal(self) -> Array:
-        """The approximate diagonal of this block's K."""
+        """Return the approximate diagonal of this block's K."""
         squares = [part.squares(self._damping.T) for part, _ in self._parts]
         return np.asarray(np.square(np.concatenate(squares)).sum(axis=1))
 
@@ -447,19 +447,19 @@ class PreconditionedSystem(ConstrainedSystem):
         return z, multipliers + start + absorbed @ residual
 
     def times(self, z: Array) -> Array:
-        """``(K + diag(diagonal)) z``, with the exact K."""
+        """Return ``(K + diag(diagonal)) z``, with the exact K."""
         self.products += 1
         return self._total(BlockVectors.product, z) + self._diagonal * z
 
     def _total(self, of_block: Callable[[BlockVectors, Array], Array], z: Array) -> Array:
-        """The sum of a function over all blocks, with the signs applied to z and to the sum."""
+        """Sum a function over all blocks, with the signs applied to z and to the sum."""
         signed, total = self._signs * z, np.zeros_like(z)
         for block in self._blocks:
             total[block.weights] += of_block(block, signed[block.weights])
         return self._signs * total
 
     def bend(self, z: Array, negligible: float) -> Array:
-        """The second-order change of the gradient along z, times the weights.
+        """Return the second-order change of the gradient along z, times the weights.
 
         The entries of z are relative changes of the weights. The result has shape (n,). The sum of
         its entries is estimated by zᵀ D z, where D is the diagonal of K; if this estimate is below
@@ -470,7 +470,7 @@ class PreconditionedSystem(ConstrainedSystem):
         return self._total(BlockVectors.bend, z)
 
     def _explicit_factor(self, heavy: Indices, mass: Array) -> tuple[Single, bool] | None:
-        """The Cholesky factor of the approximate system matrix at the weights ``heavy``.
+        """Return the Cholesky factor of the approximate system matrix at the weights ``heavy``.
 
         None if the matrix overflows, or is not positive definite.
         """
@@ -501,7 +501,7 @@ def _precondition(
 
 
 def explicit_count(weights: int, rank: int) -> int:
-    """Number of coupled weights that enter the explicit preconditioner."""
+    """Return the number of coupled weights that enter the explicit preconditioner."""
     if weights <= min(_WHOLE_PER_RANK * rank, LARGEST_EXPLICIT):
         return weights
     return min(weights, max(_PART_PER_RANK * rank, _PART_AT_LEAST), LARGEST_EXPLICIT)

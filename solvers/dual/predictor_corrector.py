@@ -36,7 +36,7 @@ class DualPoint(Protocol):
         """The gradient of 2f with respect to the free weights, shape (n,)."""
 
     def newton_system(self, diagonal: Array, constraints: Array) -> ConstrainedSystem:
-        """The Newton system at this point.
+        """Return the Newton system at this point.
 
         The positive ``diagonal`` (n,) is added to the Hessian of -2f; ``constraints`` are those of
         `ConstrainedSystem`.
@@ -268,7 +268,7 @@ class _Iterate(Generic[AnyPoint]):
 
 
 def _newton(at: _Iterate[AnyPoint], gap: float) -> tuple["_Step", Array, int]:
-    """The Newton step towards x * slack = mu, by Mehrotra's predictor and corrector.
+    """Return the Newton step towards x * slack = mu, by Mehrotra's predictor and corrector.
 
     The corrector also accounts for the second-order change of the gradient. A second correction of
     x * slack is used if it makes the step longer. ``gap`` is the certified relative gap of the
@@ -330,7 +330,7 @@ class _Step:
         self.length = -1 / float(np.minimum(relative, slack_relative).min(initial=-1.0))
 
     def correction(self, complementarity: Array) -> Array:
-        """The second-order change of x * slack, clipped to ten times the mean x * slack.
+        """Return the second-order change of x * slack, clipped to ten times the mean x * slack.
 
         ``complementarity`` is x * slack before the step.
         """

@@ -234,7 +234,7 @@ def _hybrid_bounds(point: BlocksPoint) -> tuple[float, float]:
 
 
 def coarsened(factors: Factors) -> Factors | None:
-    """The factors of every second query and cell if the domain looks ordered; otherwise None.
+    """Return the factors of every second query and cell; None if the domain looks unordered.
 
     A domain looks ordered if the differences of adjacent rows, and those of adjacent columns, are
     small compared with the matrix, as they are for prefixes. None is also returned if the queries

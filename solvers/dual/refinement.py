@@ -94,7 +94,7 @@ class Level:
     gap: float
 
     def profile(self, columns: Sequence[Array]) -> Array:
-        """The squared norms of the columns of all blocks, added up for each cell."""
+        """Return the squared norms of the columns of all blocks, added up for each cell."""
         return self.blocks.column_sums([np.square(own).sum(axis=0) for own in columns])
 
     def along(self, directions: Sequence[Array]) -> tuple[list[Array], list[Array], Array, Array]:
@@ -147,7 +147,7 @@ def from_optimum(
 def _refined(
     result: Optimum[BlocksPoint], deadline: Deadline
 ) -> tuple[tuple[Array, ...], int, float]:
-    """The factors F of all blocks, the number of levels, and the largest gap of any level."""
+    """Return the factors F of all blocks, the number of levels, and the largest gap."""
     blocks = result.best.blocks
     level = _inner_level(result, np.zeros(blocks.cells), np.ones(blocks.offset.size))
     unit = np.sqrt(level.profile(level.columns).max())
@@ -180,7 +180,7 @@ def _refined(
 
 
 def _splits(level: Level) -> tuple[list[Split], NDArray[np.bool_]]:
-    """Each block's free and settled directions, and a mask of the cells that are still open.
+    """Return each block's free and settled directions, and a mask of the cells that are still open.
 
     A cell is open if the directions orthogonal to all tight columns affect it. Directions that
     affect no open cell are settled too.
@@ -209,7 +209,7 @@ def _split(directions: Array, least: float = _NEGLIGIBLE) -> Split:
 
 
 def _with_unseen_settled(split: Split, columns: Array) -> Split:
-    """A copy of the split in which free directions orthogonal to all ``columns`` are settled."""
+    """Return the split with those free directions settled that are orthogonal to ``columns``."""
     free, settled = split
     columns = columns[:, columns.any(axis=0)]
     if not columns.size:
@@ -221,7 +221,7 @@ def _with_unseen_settled(split: Split, columns: Array) -> Split:
 def _open_problem(
     level: Level, splits: Sequence[Split], seen: NDArray[np.bool_]
 ) -> tuple[list[int], tuple[MatrixBlocks, Array, Array]]:
-    """The indices of the blocks that continue; and the next level's blocks, used and slack.
+    """Return the indices of the blocks that continue; and the next level's blocks, used and slack.
 
     A block continues if it has free directions, open queries and open cells.
     """
@@ -263,7 +263,7 @@ def _least_largest(blocks: MatrixBlocks, used: Array, slack: Array, deadline: De
 
 
 def _inner_level(result: Optimum[BlocksPoint], used: Array, slack: Array) -> Level:
-    """The level whose covariances are the inner solution, scaled until a slack is used up."""
+    """Return the level with the inner solution's covariances, scaled until a slack is used up."""
     best, p = result.best, result.proof.p
     unit = np.sqrt(np.max(best.variance_ratios / slack))
     roots, columns = [root / unit for root in best.roots], []

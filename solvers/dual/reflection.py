@@ -63,11 +63,11 @@ class Reflection:
     pairs: Indices
 
     def first(self, x: Array) -> BlocksPoint:
-        """The point of the halves at the free weights ``x`` of the whole, summed over each pair."""
+        """Return the halves' point at the whole's free weights ``x``, summed over each pair."""
         return self.halves.at(np.bincount(self.pairs, x).astype(np.float64))
 
     def unfold(self, progress: Optimum[BlocksPoint], bounds: "Bounds") -> Optimum[BlocksPoint]:
-        """The result for the whole, whose bounds hold whether or not the symmetry is exact."""
+        """Return the result for the whole; its bounds hold whether or not the symmetry is exact."""
         if self.halves is self.whole:
             return progress
         proof = best = self._unfolded(progress.best)
@@ -136,7 +136,7 @@ def _mirror_images(operator: QueryOperator, offset: Array) -> Indices | None:
 
 
 def _order(values: Array) -> Indices:
-    """The order of the values; values that are equal but for rounding keep their order."""
+    """Return the order of the values; values that are equal but for rounding keep their order."""
     return np.argsort(np.round(values / np.abs(values).max(), _DIGITS), kind="stable")
 
 

@@ -85,7 +85,7 @@ class LowRankSystem:
         self._by_rows = matrix.shape[0] <= 2 * self._shared.size
 
     def factorised(self, g: Array, e: Array) -> Solve:
-        """The solution operator of ``diag(1/g) + A diag(e) A.T``.
+        """Return the solution operator of ``diag(1/g) + A diag(e) A.T``.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class LowRankSystem:
         return solve
 
     def _inverse(self, half: Matrix) -> Solve:
-        """The solution operator of ``I + half @ half.T``, which is first scaled to unit diagonal.
+        """Return the solution operator of ``I + half @ half.T``, first scaled to unit diagonal.
 
         If the matrix is too large to be formed, conjugate gradients solve each system. Their
         solutions are inexact, which only costs additional Newton steps.
@@ -178,15 +178,15 @@ class ScalarBlocks:
         return LowRankSystem(self.matrix)
 
     def ratios(self, v: Array) -> Array:
-        """``A v``: the ratio of variance to target for each row of A."""
+        """Return ``A v``: the ratio of variance to target for each row of A."""
         return np.asarray(self.matrix @ v)
 
     def inner(self, x: Array) -> Array:
-        """The v that minimises ``sum(1 / v) * (x + offset) . A v``."""
+        """Return the v that minimises ``sum(1 / v) * (x + offset) . A v``."""
         return np.asarray((self.matrix.T @ (x + self.offset)) ** -0.5)
 
     def lower_bound(self, x: Array) -> float:
-        """A lower bound on ``sum(1 / v) * (max(A v) + offset . A v)`` that holds for every v > 0.
+        """Bound ``sum(1 / v) * (max(A v) + offset . A v)`` from below for all v > 0.
 
         Any weights x >= 0 that are not all zero give a valid bound.
         """
@@ -229,7 +229,7 @@ class ScalarPoint:
         return self.blocks.ratios(self.v)
 
     def newton_system(self, diagonal: Array, constraints: Array) -> ConstrainedSystem:
-        """The Newton system with matrix ``X A diag(v³/2) Aᵀ X + diag(diagonal)``, X = diag(x)."""
+        """Build the Newton system ``X A diag(v³/2) Aᵀ X + diag(diagonal)``, X = diag(x)."""
         x = self.x
         solve = self.blocks.system.factorised(np.square(x) / diagonal, self.v**3 / 2)
         return ConstrainedSystem(lambda b: (solve((b.T / x).T).T / x).T, constraints)
@@ -300,7 +300,7 @@ class ScalarClasses:
     column_class: Index
 
     def with_offset(self, offset: Array) -> "ScalarClasses":
-        """A copy with other fixed weights, which must be equal within every class of rows."""
+        """Return a copy with other fixed weights, equal within every class of rows."""
         sums = np.bincount(self.row_class, weights=offset).astype(np.float64)
         transformed = replace(self.transformed, offset=sums)
         return replace(self, whole=replace(self.whole, offset=offset), transformed=transformed)

@@ -105,7 +105,7 @@ class Spectrum:
 
 
 def masses(vectors: Array | StructuredVectors, singular: Array) -> Array:
-    """``vectors**2 @ singular``, shape (n,), whose sum is the nuclear norm.
+    """Return ``vectors**2 @ singular``, shape (n,), whose sum is the nuclear norm.
 
     For Z this is ``p * profile``, and for X it is ``q * variances / targets``.
     """
@@ -196,7 +196,7 @@ def rough_masses(factors: Factors, p: Array, q: Array) -> tuple[Array, Array] | 
 
 
 def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | None:
-    """The spectrum from the Gram matrix of structured queries; None if it would be inaccurate."""
+    """Compute the spectrum from structured queries' Gram matrix; None if it is inaccurate."""
     gram = factors.operator.gram(q)
     if factors.basis is None:
         root = np.sqrt(p)
@@ -218,7 +218,7 @@ def _from_gram(factors: Factors, p: Array, q: Array, safe: float) -> Spectrum | 
 def _beside_null_space(
     factors: Factors, basis: Array, p: Array, q: Array, safe: float
 ) -> Spectrum | None:
-    """The spectrum from the Gram matrix over all cells, without its null space.
+    """Return the spectrum from the Gram matrix over all cells, without its null space.
 
     None if the null space is not clearly separated from the row space.
     """

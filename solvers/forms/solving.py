@@ -229,8 +229,8 @@ def solve(
             solution = choose_reduction(chosen.name, chosen, problem).solve(chosen)
     except MemoryError as error:
         raise NotApplicableError(
-            f"{chosen.name}: there is not enough memory to solve it ({error}); ask for fewer "
-            "queries or cells, or run it where there is more"
+            f"{chosen.name}: this problem needs more memory than there is ({error}); ask for "
+            "fewer queries or cells, or solve it on a larger machine"
         ) from error
     except np.linalg.LinAlgError as error:
         raise SolveFailedError(

@@ -245,7 +245,7 @@ class MeasuredError(Noise):
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """Raises NotApplicableError: the errors are biased and are not drawn."""
         raise NotApplicableError(
-            "its errors depend on the data and are biased; no vector of errors is drawn from them"
+            "its errors depend on the data and are biased, so they cannot be simulated"
         )
 
 

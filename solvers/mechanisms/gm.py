@@ -48,7 +48,7 @@ class GM(Mechanism):
         return multiply(self, product)
 
     def work(self, size: ProblemSize) -> Work:
-        """A closed form on the structure of the queries."""
+        """Estimate the work: a closed form that uses the structure of the queries."""
         return structured_work(size)
 
 

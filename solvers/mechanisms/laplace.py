@@ -59,5 +59,5 @@ class Laplace(Mechanism):
         return self.on_matrix(differences.problem)
 
     def work(self, size: ProblemSize) -> Work:
-        """A closed form on the structure of the queries."""
+        """Estimate the work: a closed form that uses the structure of the queries."""
         return structured_work(size)

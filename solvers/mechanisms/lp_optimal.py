@@ -182,7 +182,7 @@ class LPOptimal(Mechanism):
         if graph.n > LARGEST:
             raise NotApplicableError(
                 f"lp-optimal: workload {graph.name!r} has {graph.n} answers and its linear program "
-                f"{graph.n**2 + graph.n} variables; it applies up to {LARGEST} answers"
+                f"{graph.n**2 + graph.n} variables; expected at most {LARGEST} answers"
             )
         phi = constraints(graph, self.epsilon)
         probabilities = read_prior(problem, self.epsilon, self.prior)

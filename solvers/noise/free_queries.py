@@ -72,7 +72,7 @@ class FreeQueries:
 
     @property
     def variances(self) -> Array:
-        """Variances of the new and derived answers combined, if each query is added alone."""
+        """Variance of each query, added alone, at the best average of its two answers."""
         with np.errstate(divide="ignore"):
             return np.asarray(1 / (1 / self.fresh + 1 / self.derived))
 

@@ -92,7 +92,7 @@ class Noise(ABC):
             If the noise cannot be rescaled.
         """
         raise NotApplicableError(
-            f"noise of the kind {type(self).__name__} is known at one budget and is not rescaled"
+            f"{type(self).__name__} holds at one budget and cannot be rescaled; solve at yours"
         )
 
     @abstractmethod

@@ -71,7 +71,7 @@ class PureBudget:
         return self.sensitivity * self.noise.epsilon(1.0 / self.factor)
 
     def step(self, epsilon: float, delta: float) -> float:
-        """Return the ε of one step at a budget; it does not depend on δ."""
+        """Return the ε of an answer that changes by one unit, at a budget; δ is not used."""
         return epsilon / self.sensitivity
 
     def rescaled(self, step: float) -> "PureBudget":

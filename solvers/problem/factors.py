@@ -136,7 +136,7 @@ def _products(operator: QueryOperator) -> list[Product]:
 
 
 def _frame(factors: Sequence[Matrix]) -> Array:
-    """The coordinates of an attribute as orthonormal rows, shape (values, values).
+    """Return the coordinates of an attribute as orthonormal rows, shape (values, values).
 
     If one of the factors has a single row, the matrix is a reflection whose first row is parallel
     to that row; otherwise the matrix is the identity.
@@ -164,7 +164,7 @@ def _turned(factor: Matrix, frame: Array) -> Matrix:
 def _product(
     factors: Sequence[Matrix], turned: Sequence[Matrix], frames: Sequence[Array]
 ) -> QueryOperator:
-    """A product as an operator on the coordinates that it uses.
+    """Return a product as an operator on the coordinates that it uses.
 
     If only one factor uses more than one coordinate and the others are single numbers, a cumulative
     structure of that factor is preserved.
@@ -323,7 +323,7 @@ def seen_cells(operator: QueryOperator) -> NDArray[np.bool_]:
 
 
 def structure_pays(operator: QueryOperator) -> bool:
-    """Whether a structured solve takes less work than the product ``WᵀW`` of a dense solve."""
+    """Return whether a structured solve takes less work than a dense solve's ``WᵀW``."""
     m, d = operator.shape
     return operator.form_work + _SQUARE_WORK * d**3 < m * d**2
 

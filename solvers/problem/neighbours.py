@@ -70,7 +70,7 @@ class Neighbours:
         return self.relation
 
     def content(self) -> str | dict[str, list[int]] | dict[str, list[list[int]]]:
-        """The relation as JSON-compatible data, from which `as_neighbours` restores it."""
+        """Return the relation as JSON-compatible data, from which `as_neighbours` restores it."""
         if self.within is not None:
             return {"within": list(self.within)}
         if self.pairs is not None:
@@ -90,24 +90,24 @@ class Neighbours:
         raise OptionError(f"neighbours: {said}", "neighbours")
 
     def sizes(self, d: int) -> tuple[int, ...]:
-        """The sizes of the blocks of the d cells; any two cells of a block are neighbouring."""
+        """Return the sizes of the blocks of d cells; any two cells of a block are neighbouring."""
         sizes = self.within or (d,)
         return sizes * (d // sizes[0]) if len(sizes) == 1 else sizes
 
     def blocks(self, d: int) -> list[slice]:
-        """The blocks as slices of the d cells."""
+        """Return the blocks as slices of the d cells."""
         sizes = self.sizes(d)
         ends = accumulate(sizes)
         return [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
     def count(self, d: int) -> int:
-        """Number of pairs of neighbouring cells."""
+        """Return the number of pairs of neighbouring cells."""
         if self.pairs is not None:
             return len(self.pairs)
         return sum(size * (size - 1) // 2 for size in self.sizes(d))
 
     def all_pairs(self, d: int) -> Pairs:
-        """Every pair of neighbouring cells, listed once."""
+        """Return every pair of neighbouring cells, listed once."""
         if self.pairs is not None:
             return np.array(self.pairs, dtype=np.intp)
         indices = [
@@ -117,7 +117,7 @@ class Neighbours:
         return np.asarray(np.concatenate(indices), dtype=np.intp)
 
     def components(self, d: int) -> NDArray[np.intp]:
-        """A label for every cell, shape (d,); cells connected by moves have equal labels."""
+        """Return a label for every cell, shape (d,); cells connected by moves have equal labels."""
         if self.pairs is None:
             sizes = self.sizes(d)
             return np.repeat(np.arange(len(sizes)), sizes)

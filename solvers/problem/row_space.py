@@ -17,12 +17,12 @@ NEARLY_FULL = 0.9
 
 
 def power_of_two(largest: ArrayLike) -> Array:
-    """The power of two next below each positive number: dividing by it changes no digit."""
+    """Return the power of two next below each positive number: dividing by it changes no digit."""
     return np.asarray(np.ldexp(1.0, np.frexp(largest)[1] - 1))
 
 
 def column_norms(matrix: Array) -> Array:
-    """The norms of all columns, shape (d,), even if their squares overflow or underflow."""
+    """Return the norms of all columns, shape (d,), even if their squares overflow or underflow."""
     units = power_of_two(np.abs(matrix).max(axis=0, initial=0.0))
     return np.asarray(units * np.linalg.norm(matrix / units, axis=0))
 
@@ -144,7 +144,7 @@ def parted(
     squares, vectors : numpy.ndarray, shapes (d,) and (d, d)
         The eigenvalues, ascending, and eigenvectors of ``matrix.T @ matrix``.
     count : int
-        The dimension of the null space, well separated from the other eigenvalues.
+        The dimension of the null space, whose eigenvalues are far below the others.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def parted(
 
 
 def factor_if_well_conditioned(gram: Array, least: float) -> Array | None:
-    """The lower Cholesky factor of a positive semidefinite matrix.
+    """Return the lower Cholesky factor of a positive semidefinite matrix.
 
     Parameters
     ----------
@@ -182,6 +182,6 @@ def factor_if_well_conditioned(gram: Array, least: float) -> Array | None:
 
 
 def invert_positive(matrix: Array) -> Array:
-    """The inverse of a symmetric matrix; LinAlgError if the matrix is not positive definite."""
+    """Invert a symmetric matrix; LinAlgError if it is not positive definite."""
     lower = scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
     return whole(scipy.linalg.lapack.dpotri(lower, lower=1)[0])

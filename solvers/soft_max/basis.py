@@ -141,7 +141,7 @@ def _workload(problem: Problem) -> Factored:
 
 
 def _unit_rows(matrix: Array) -> tuple[Array, Array]:
-    """The rows divided by their norms (zero rows are unchanged), and the norms."""
+    """Return the rows divided by their norms (zero rows are unchanged), and the norms."""
     norms = np.linalg.norm(matrix, axis=1)
     return matrix / np.where(norms > 0, norms, 1.0)[:, None], norms
 
@@ -162,7 +162,7 @@ def _geometric_mean_factor(problem: Problem) -> Factored:
 
 
 def equal_weights_covariance(problem: Problem) -> Array:
-    """The inner solution Σ at equal dual weights, in the problem's own basis, shape (k, k).
+    """Return the inner solution Σ at equal dual weights, in the problem's own basis, shape (k, k).
 
     Σ is the matrix geometric mean that `solvers.dual.spectrum` mentions.
     """
@@ -227,12 +227,12 @@ class FixedIterate:
         return np.asarray(np.einsum("ij,ij->j", self.whitened, self.whitened))
 
     def chart(self, p: Array) -> "FixedChart":
-        """The chart whose coordinates are the entries of Σ."""
+        """Return the chart whose coordinates are the entries of Σ."""
         return FixedChart(self, p)
 
 
 def first_in_basis(problem: Problem, factored: Factored, covariance: Array) -> FixedIterate:
-    """The covariance to start from, scaled so that all variances are below their targets.
+    """Return the covariance to start from, scaled so that all variances are below their targets.
 
     As in the text of the paper (section 6.3), the scale is 0.99 times the largest scale that meets
     the targets. The paper's formula differs: it compares the targets with the diagonal of the
@@ -253,7 +253,7 @@ def first_in_basis(problem: Problem, factored: Factored, covariance: Array) -> F
 
 
 def place(problem: Problem, factored: Factored, covariance: Array) -> FixedIterate:
-    """The covariance as an iterate, unscaled.
+    """Return the covariance as an iterate, unscaled.
 
     Raises
     ------

@@ -64,7 +64,7 @@ class AdaptedIterate:
         return product(self.before[0], self.turn)
 
     def chart(self, p: Array) -> "AdaptedChart":
-        """The chart in the basis where Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
+        """Build the chart where Σ = I and ``columns @ diag(p) @ columns.T`` is diagonal."""
         half = self.columns * np.sqrt(p)
         mean, rotation = scipy.linalg.eigh(product(half, half.T), driver="evd", check_finite=False)
         turn = product(self.turn, rotation)
@@ -76,7 +76,7 @@ class AdaptedIterate:
 
 
 def _turned(queries: QueryOperator, by: Array) -> QueryOperator:
-    """The queries after their basis is changed by the matrix ``by``."""
+    """Return the queries after their basis is changed by the matrix ``by``."""
     if isinstance(queries, Composed):
         return Composed(queries.operator, product(dense(queries.columns), by))
     return Explicit(product(dense(queries.matrix()), by))
@@ -132,7 +132,7 @@ class BlocksIterate:
         return self.blocks.row_sums([part.ratios for part in self.parts])
 
     def chart(self, p: Array) -> "_BlocksChart":
-        """The chart that joins the charts of all blocks."""
+        """Return the chart that joins the charts of all blocks."""
         pairs = zip(self.parts, self.blocks.blocks, strict=True)
         return _BlocksChart(self.blocks, [part.chart(p[b.columns]) for part, b in pairs])
 
@@ -170,7 +170,7 @@ def balanced(blocks: MatrixBlocks, covariances: Iterable[Array]) -> BlocksIterat
 
 
 def first_of_blocks(blocks: MatrixBlocks, start: Weights) -> BlocksIterate:
-    """The inner solution at the dual weights ``start``, rescaled by `balanced`."""
+    """Return the inner solution at the dual weights ``start``, rescaled by `balanced`."""
     roots = blocks.at(np.concatenate([start.p, start.q])).roots
     return balanced(blocks, [product(root, root.T) for root in roots])
 
@@ -241,12 +241,12 @@ class ScalarIterate:
         return self.blocks.ratios(self.v)
 
     def chart(self, p: Array) -> "_ScalarChart":
-        """The chart whose directions are relative changes of v."""
+        """Return the chart whose directions are relative changes of v."""
         return _ScalarChart(self)
 
 
 def first_of_scalars(blocks: ScalarBlocks, log_counts: Array) -> ScalarIterate:
-    """The inner solution at equal query weights, rescaled like `balanced`.
+    """Return the inner solution at equal query weights, rescaled like `balanced`.
 
     After rescaling, the common profile entry of the cells equals the largest variance ratio.
     """

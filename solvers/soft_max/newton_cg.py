@@ -108,7 +108,7 @@ class Settings:
     tol2: NotNegative = 0.0
 
     def level_end(self, objective: SoftMax) -> float:
-        """The threshold for ``|<s, gradient>|`` below which a level ends.
+        """Return the threshold for ``|<s, gradient>|`` below which a level ends.
 
         Here s is the direction that Algorithm 2 computes.
         """
@@ -118,12 +118,12 @@ class Settings:
         return share / max(objective.t1, objective.t2)
 
     def first_level(self, plain: SoftMax, start: Iterate) -> SoftMax:
-        """The objective with the sharpness at which Algorithm 1 begins."""
+        """Return the objective with the sharpness at which Algorithm 1 begins."""
         t = self.first_t or 1 / max(float(start.profile.max()), float(start.ratios.max()))
         return plain.sharpened(t, t)
 
     def sharpened(self, objective: SoftMax) -> SoftMax:
-        """The objective with the sharpness of the next level."""
+        """Return the objective with the sharpness of the next level."""
         t1 = self.mu * objective.t1
         return objective.sharpened(t1, t1 if self.t2_rule == "paper" else self.mu * t1)
 
@@ -180,11 +180,11 @@ class Proof:
     weights: Weights | None = None
 
     def reaches(self, tol: float) -> bool:
-        """Whether the relative gap is at most ``tol``."""
+        """Return whether the relative gap is at most ``tol``."""
         return self.upper <= self.lower * (1 + tol)
 
     def improved(self, at: Iterate, upper: float, weights: Weights, lower: float) -> "Proof":
-        """The proof, updated with this covariance and these weights where they are better."""
+        """Update the proof with this covariance and these weights where they are better."""
         proof = self
         if upper < self.upper:
             proof = replace(proof, upper=upper, iterate=at)

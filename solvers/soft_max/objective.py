@@ -77,21 +77,21 @@ class SoftMax:
         return privacy + accuracy + float(self.omega @ at.ratios)
 
     def squared(self, at: Iterate) -> float:
-        """``(F / 2)**2`` at the best scale of Σ, with maxima instead of soft maxima."""
+        """Return ``(F / 2)**2`` at the best scale of Σ, with maxima instead of soft maxima."""
         accuracy = float(at.ratios.max() + self.omega @ at.ratios)
         return float(at.profile.max()) * accuracy
 
     def weights(self, at: Iterate) -> Weights:
-        """The soft-max weights of the profile, and those of the ratios; each set sums to one."""
+        """Return the soft-max weights of the profile and of the ratios; each set sums to one."""
         return self.weights_of(at.profile, at.ratios)
 
     def weights_of(self, profile: Array, ratios: Array) -> Weights:
-        """The soft-max weights of a given profile and of given ratios."""
+        """Return the soft-max weights of a given profile and of given ratios."""
         q = soft_weights(ratios + self.log_counts / self.t2, self.t2)
         return Weights(soft_weights(profile + self.log_cells / self.t1, self.t1), q)
 
     def sharpened(self, t1: float, t2: float) -> Self:
-        """A copy with another sharpness."""
+        """Return a copy with another sharpness."""
         return replace(self, t1=t1, t2=t2)
 
 
@@ -107,22 +107,22 @@ class Chart(Protocol[Reached]):
     """
 
     def curved(self, along: Array) -> Array:
-        """The Hessian of ``p . profile``, times a direction."""
+        """Return the Hessian of ``p . profile``, times a direction."""
 
     def damping(self, gradient: Array) -> Array:
-        """The term added to the Hessian so that it is invertible and no step halves a variance."""
+        """Return the Hessian's added term: it is then invertible, and no step halves a variance."""
 
     def precondition(self, residual: Array, damping: Array) -> Array:
-        """An approximation of the inverse Hessian times a residual."""
+        """Return an approximation of the inverse Hessian times a residual."""
 
     def forms(self, along: Array) -> tuple[Array, Array]:
         """Derivatives of the negative profile and of the ratios along a direction."""
 
     def weighted(self, of_profile: Array, of_ratios: Array) -> Array:
-        """The transpose of `forms`, applied to numbers for the profile and for the ratios."""
+        """Apply the transpose of `forms` to numbers for the profile and for the ratios."""
 
     def ray(self, along: Array) -> Callable[[float], Reached]:
-        """A function that maps a step's length to the iterate after the step.
+        """Return a function that maps a step's length to the iterate after the step.
 
         The function raises LinAlgError if the covariance after the step is not positive definite.
         """
@@ -143,19 +143,19 @@ class DiagonalChart(Chart[Reached], Protocol):
         """The diagonal of the Hessian of ``p . profile``, in the shape of a direction."""
 
     def excess(self, gradient: Array) -> Array:
-        """The part of the damping that vanishes at a minimiser."""
+        """Return the part of the damping that vanishes at a minimiser."""
 
     def curved(self, along: Array) -> Array:
-        """The diagonal Hessian of ``p . profile``, times a direction."""
+        """Return the diagonal Hessian of ``p . profile``, times a direction."""
         return self.curvature * along
 
     def damping(self, gradient: Array) -> Array:
-        """The excess, plus a small number that is the same for all entries."""
+        """Return the excess, plus a small number that is the same for all entries."""
         excess = self.excess(gradient)
         return excess + _LEAST_CURVATURE * float((self.curvature + excess).max())
 
     def precondition(self, residual: Array, damping: Array) -> Array:
-        """The residual divided by the damped diagonal."""
+        """Return the residual divided by the damped diagonal."""
         return residual / (self.curvature + damping)
 
 
@@ -188,13 +188,13 @@ class Model(Generic[AnyIterate]):
         return self._spread(-self.at.profile, self.at.ratios)
 
     def product(self, along: Array) -> Array:
-        """The damped Hessian of F times a direction."""
+        """Return the damped Hessian of F times a direction."""
         image = self._spread(*self._chart.forms(along))
         image += self._chart.curved(along) + self.damping * along
         return image
 
     def precondition(self, residual: Array) -> Array:
-        """An approximation of the inverse Hessian times a residual."""
+        """Return an approximation of the inverse Hessian times a residual."""
         return self._chart.precondition(residual, self.damping)
 
     def derivatives(self, along: Array) -> tuple[Array, Array]:
@@ -208,7 +208,7 @@ class Model(Generic[AnyIterate]):
 
 
 def soft_maximum(values: Array, t: float) -> float:
-    """The soft maximum ``1/t log sum exp(t values)``.
+    """Return the soft maximum ``1/t log sum exp(t values)``.
 
     SciPy's function for it would take most of the time of a small solve.
     """
@@ -217,6 +217,6 @@ def soft_maximum(values: Array, t: float) -> float:
 
 
 def soft_weights(values: Array, t: float) -> Array:
-    """The gradient of the soft maximum: ``exp(t values)``, scaled to sum to one."""
+    """Return the gradient of the soft maximum: ``exp(t values)``, scaled to sum to one."""
     weights = np.exp(t * (values - values.max()))
     return np.asarray(weights / weights.sum())

@@ -93,7 +93,7 @@ class _Home:
     group: str | None = None
 
     def concerns(self, statement: Mapping[str, Any]) -> bool:
-        """Whether the numbers of a table or claim depend on the coordinate."""
+        """Return whether the numbers of a table or claim depend on the coordinate."""
         if self.group is None:
             return self.coordinate in BUDGETS.get(statement.get("variable", ""), ())
         return statement.get("group") in (None, self.group)
@@ -266,7 +266,7 @@ def _pin(content: dict[str, Any], homes: Sequence[_Home]) -> None:
 
 
 def _refers_to(statement: Mapping[str, Any], reference: object) -> bool:
-    """Whether a table or claim can be compared with ratios to the mechanism ``reference``."""
+    """Return whether a table or claim can be compared with ratios to ``reference``."""
     if statement.get("variable") not in OF_REFERENCE or "over" in statement:
         return True
     is_table = "values" in statement

@@ -304,7 +304,9 @@ class Claim(_Stated):
                 "expected 'variable' with 'least', 'most' or both, or 'unjudged' with the reason"
             )
         if self.least is not None and self.most is not None and self.least > self.most:
-            raise ValueError(f"least, {self.least:g}, exceeds most, {self.most:g}; exchange them")
+            raise ValueError(
+                f"'least', {self.least:g}, exceeds 'most', {self.most:g}; exchange them"
+            )
         return self
 
 
@@ -362,9 +364,9 @@ class Experiment(_Strict):
     delta, epsilon : tuple of float
         Values of δ and ε at which the variables that depend on the budget are computed.
     reference : str
-        Label of the mechanism at whose privacy cost variance ratios are computed. By default it is
-        the certified optimum, so that a ratio says how far a mechanism is from the best possible
-        one.
+        Label of the reference: variance ratios compare mechanisms at its privacy cost. By default
+        it is the certified optimum, so that a ratio says how far a mechanism is from the best
+        possible one.
     keep : tuple of str
         Names of the arrays to store in addition to the numbers.
     show : tuple of str

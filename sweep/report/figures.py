@@ -386,8 +386,8 @@ def _draw_arrays(source: _Source, figure: Figure) -> _Drawn:
         keep = array.partition("_")[0] if array.startswith("trace") else array
         rerun = command("rerun", store, "--where \"status == 'ok'\"")
         raise SweepError(
-            f"the store keeps no array {keep!r} of these cells; write 'keep: "
-            f"[{keep}]' in the experiment, and {rerun} keeps those of cells that are solved already"
+            f"the store keeps no array {keep!r} of these cells; write 'keep: [{keep}]' in the "
+            f"experiment and, for cells that are solved already, run {rerun}"
         )
     return figure.title or array, _OF_ARRAYS[array](stored, store), []
 

@@ -178,7 +178,7 @@ def test_a_class_without_answers_on_query_matrices_is_refused():
             raise AssertionError
 
     with (
-        pytest.raises(solvers.OptionError, match="takes no query matrices"),
+        pytest.raises(solvers.OptionError, match="has no on_matrix"),
         solvers.mechanism.added({"graphs": OnGraphs}),
     ):
         raise AssertionError

@@ -89,7 +89,7 @@ def test_options(mechanism, workload, options, sentence):
         ),
         ("CA", graph("counting", n=3), {}, "'CA' does not apply to a query graph; .*lp-optimal"),
         ("lp-optimal", np.eye(3), {}, "'lp-optimal' does not apply to a query matrix"),
-        ("HM", huge(), {}, "too large for query matrices, and its noise is on ordered cells, and"),
+        ("HM", huge(), {}, "too large for query matrices, and it needs an ordered attribute, and"),
         ("ResidualPlanner", census(prefixes=["age"]), {}, "use ResidualPlanner.$"),
         ("ResidualPlanner+", graph("kronecker", terms=TWO_MATRICES), {}, "for attribute 0"),
         ("SM-II", huge(), {"preset": "published"}, "option 'basis' needs the query matrix"),

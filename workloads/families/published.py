@@ -35,7 +35,7 @@ def ranges(d: Size, bounds: Literal["one", "random"] = "one") -> Workload:
     """The 2d random ranges of Tables 5 (bounds "one") and 6 ("random"), as the authors drew them.
 
     Row by row, two end points are drawn from the cells and, for random bounds, a target from 1 to
-    10. Without the third draw, the ranges of the following rows are others.
+    10. If no target is drawn, all ranges from the second row on are different ones.
     """
     generator = np.random.RandomState(0)
     ranges_of_draws = [d, d, 10] if bounds == "random" else [d, d]

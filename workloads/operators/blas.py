@@ -16,7 +16,7 @@ Real = TypeVar("Real", np.float32, np.float64)
 
 
 def product(left: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
-    """``left @ right`` as an array in C order; ``right`` is a matrix or a vector.
+    """Return ``left @ right`` as an array in C order; ``right`` is a matrix or a vector.
 
     Operands that are contiguous in C or Fortran order are not copied.
     """

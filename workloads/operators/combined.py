@@ -56,27 +56,27 @@ class Scaled(QueryOperator):
         return self.operator.form_work + 4 * (self.factors.size - self.operator.shape[0])
 
     def apply(self, x: Array) -> Array:
-        """``diag(factors) @ W @ x``."""
+        """Return ``diag(factors) @ W @ x``."""
         return (self.factors * self._each_time(self.operator.apply(x)).T).T
 
     def apply_transposed(self, y: Array) -> Array:
-        """``W.T @ diag(factors) @ y``."""
+        """Return ``W.T @ diag(factors) @ y``."""
         return self.operator.apply_transposed(self._summed((self.factors * y.T).T))
 
     def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights * factors**2) @ W``."""
+        """Return ``W.T @ diag(weights * factors**2) @ W``."""
         return self.operator.gram(self._weights(weights))
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """``factors**2`` times the quadratic forms of W, shape (t m,)."""
+        """Return ``factors**2`` times the quadratic forms of W, shape (t m,)."""
         return np.square(self.factors) * self._each_time(self.operator.quadratic_forms(symmetric))
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """``factors**2`` times the squared row norms of W, shape (t m,)."""
+        """Return ``factors**2`` times the squared row norms of W, shape (t m,)."""
         return np.square(self.factors) * self._each_time(self.operator.squared_row_norms(weights))
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
-        """``diag(gram(weights))``, shape (d,)."""
+        """Return ``diag(gram(weights))``, shape (d,)."""
         return self.operator.squared_column_norms(self._weights(weights))
 
     def rows(self, at: Indices) -> Array:
@@ -112,7 +112,7 @@ def stacked(matrices: Sequence[Matrix]) -> Matrix:
 
 
 def scaled_rows(matrix: Matrix, factors: Array) -> Matrix:
-    """``diag(factors) @ matrix``, which is CSR if the matrix is sparse and dense otherwise."""
+    """Return ``diag(factors) @ matrix``: CSR if the matrix is sparse, dense otherwise."""
     if scipy.sparse.issparse(matrix):
         return scipy.sparse.csr_array(matrix.multiply(factors[:, None]))
     return factors[:, None] * matrix
@@ -147,23 +147,23 @@ class Composed(QueryOperator):
         return int(self.operator.form_work + 2 * self.columns.size * sum(self.columns.shape))
 
     def apply(self, x: Array) -> Array:
-        """``W @ columns @ x``."""
+        """Return ``W @ columns @ x``."""
         return self.operator.apply(times(self.columns, x))
 
     def apply_transposed(self, y: Array) -> Array:
-        """``columns.T @ W.T @ y``."""
+        """Return ``columns.T @ W.T @ y``."""
         return times(self.columns.T, self.operator.apply_transposed(y))
 
     def gram(self, weights: Array | None = None) -> Array:
-        """``columns.T @ W.T @ diag(weights) @ W @ columns``."""
+        """Return ``columns.T @ W.T @ diag(weights) @ W @ columns``."""
         return _between(self.columns.T, self.operator.gram(weights))
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """``diag(W @ columns @ symmetric @ columns.T @ W.T)``, shape (m,)."""
+        """Return ``diag(W @ columns @ symmetric @ columns.T @ W.T)``, shape (m,)."""
         return self.operator.quadratic_forms(_between(self.columns, symmetric))
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """``diag(W @ columns @ diag(weights) @ columns.T @ W.T)``, shape (m,).
+        """Return ``diag(W @ columns @ diag(weights) @ columns.T @ W.T)``, shape (m,).
 
         No (d, d) matrix is computed if ``columns`` is sparse and has at most one nonzero entry in
         each column.
@@ -180,7 +180,7 @@ class Composed(QueryOperator):
         return times(self.columns.T, self.operator.rows(at).T).T
 
     def matrix(self) -> Matrix:
-        """``W @ columns``, dense or CSR."""
+        """Return ``W @ columns``, dense or CSR."""
         if not scipy.sparse.issparse(self.columns):
             return self.operator.apply(self.columns)
         found = self.operator.matrix() @ self.columns
@@ -188,7 +188,7 @@ class Composed(QueryOperator):
 
 
 def _between(outer: Turned, symmetric: Array) -> Array:
-    """``outer @ symmetric @ outer.T``."""
+    """Return ``outer @ symmetric @ outer.T``."""
     return times(outer, times(outer, symmetric).T)
 
 
@@ -218,30 +218,30 @@ class InParts(QueryOperator):
         return sum(part.form_work for part in self.parts)
 
     def apply(self, x: Array) -> Array:
-        """``W @ x``."""
+        """Return ``W @ x``."""
         return np.concatenate([part.apply(x) for part in self.parts])
 
     def apply_transposed(self, y: Array) -> Array:
-        """``W.T @ y``."""
+        """Return ``W.T @ y``."""
         pairs = zip(self.parts, self._split(y), strict=True)
         return reduce(iadd, (part.apply_transposed(own) for part, own in pairs))
 
     def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``."""
+        """Return ``W.T @ diag(weights) @ W``."""
         shares = [None] * len(self.parts) if weights is None else self._split(weights)
         pairs = zip(self.parts, shares, strict=True)
         return reduce(iadd, (part.gram(own) for part, own in pairs))
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """``diag(W @ symmetric @ W.T)``."""
+        """Return ``diag(W @ symmetric @ W.T)``."""
         return np.concatenate([part.quadratic_forms(symmetric) for part in self.parts])
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """``diag(W @ diag(weights) @ W.T)``."""
+        """Return ``diag(W @ diag(weights) @ W.T)``."""
         return np.concatenate([part.squared_row_norms(weights) for part in self.parts])
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
-        """``diag(gram(weights))``."""
+        """Return ``diag(gram(weights))``."""
         given = np.ones(self.shape[0]) if weights is None else weights
         pairs = zip(self.parts, self._split(given), strict=True)
         return reduce(iadd, (part.squared_column_norms(own) for part, own in pairs))

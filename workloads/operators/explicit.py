@@ -29,15 +29,15 @@ class InMemory(QueryOperator):
         def array(self) -> Matrix: ...
 
     def apply(self, x: Array) -> Array:
-        """``W @ x``."""
+        """Return ``W @ x``."""
         return np.asarray(self.array @ x)
 
     def apply_transposed(self, y: Array) -> Array:
-        """``W.T @ y``."""
+        """Return ``W.T @ y``."""
         return np.asarray(self.array.T @ y)
 
     def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``, as a symmetric product if no weight is negative."""
+        """Return ``W.T @ diag(weights) @ W``, as a symmetric product if no weight is negative."""
         d = self.array.shape[1]
         refuse_above_limit(d * d, f"a {d} x {d} Gram matrix")
         if scipy.sparse.issparse(self.array):
@@ -49,7 +49,7 @@ class InMemory(QueryOperator):
         return rooted.T @ rooted
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """``diag(W @ symmetric @ W.T)``, in O(d nnz(W))."""
+        """Return ``diag(W @ symmetric @ W.T)``, in O(d nnz(W))."""
         if scipy.sparse.issparse(self.array):
             moved = self.apply(symmetric)
             entries = self.array.tocoo()
@@ -60,7 +60,7 @@ class InMemory(QueryOperator):
         return forms
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """``diag(W @ diag(weights) @ W.T)``: each query's weighted sum of squared entries."""
+        """Return ``diag(W @ diag(weights) @ W.T)``: queries' weighted sums of squared entries."""
         if weights is not None:
             return np.asarray(self.array**2 @ weights)
         if scipy.sparse.issparse(self.array):
@@ -69,7 +69,7 @@ class InMemory(QueryOperator):
         return norms
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
-        """``diag(gram(weights))``, in O(nnz(W))."""
+        """Return ``diag(gram(weights))``, in O(nnz(W))."""
         given = np.ones(self.array.shape[0]) if weights is None else weights
         return np.asarray((self.array**2).T @ given)
 

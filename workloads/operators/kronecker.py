@@ -114,7 +114,7 @@ class Pairs:
         return self.rows * self.columns**2
 
     def forms(self, x: Array) -> Array:
-        """``P @ x``, shape (rows, n), for x of shape (columns², n)."""
+        """Return ``P @ x``, shape (rows, n), for x of shape (columns², n)."""
         n = self.columns
         if self._structured is not None:
             return self._structured.paired_forms(x.reshape(n, n, -1))
@@ -124,7 +124,7 @@ class Pairs:
         return np.asarray(np.einsum("ri,rin->rn", self.factor, moved))
 
     def sums(self, y: Array) -> Array:
-        """``P.T @ y``, shape (columns², n), for y of shape (rows, n)."""
+        """Return ``P.T @ y``, shape (columns², n), for y of shape (rows, n)."""
         n = self.columns
         if self._structured is not None:
             return self._structured.paired_sums(y).reshape(n * n, -1)
@@ -163,15 +163,15 @@ class Product(QueryOperator):
         return work
 
     def apply(self, x: Array) -> Array:
-        """``W @ x``, one attribute at a time."""
+        """Return ``W @ x``, one attribute at a time."""
         return _multiply(self._factors, x)
 
     def apply_transposed(self, y: Array) -> Array:
-        """``W.T @ y``, one attribute at a time."""
+        """Return ``W.T @ y``, one attribute at a time."""
         return _multiply([factor.T for factor in self._factors], y)
 
     def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``, by the transpose of the linear map `quadratic_forms`."""
+        """Return ``W.T @ diag(weights) @ W``, by the transpose of `quadratic_forms`."""
         d = self.shape[1]
         refuse_above_limit(d * d, f"a {d} x {d} Gram matrix")
         if weights is None:
@@ -185,7 +185,7 @@ class Product(QueryOperator):
         return paired.transpose(apart).reshape(d, d)
 
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """``diag(W @ symmetric @ W.T)``, computed with the `Pairs` of one factor after another."""
+        """Return ``diag(W @ symmetric @ W.T)``, with the `Pairs` of one factor after another."""
         sizes = self._sizes
         # sort the entries (i₁ i₂ ... k₁ k₂ ...) into (i₁ k₁ i₂ k₂ ...), a vector for each `Pairs`
         pairs = np.arange(2 * len(sizes)).reshape(2, -1).T.ravel()
@@ -194,13 +194,13 @@ class Product(QueryOperator):
         return _in_turn([factor.forms for factor in self.pairs], squares, paired.reshape(-1))
 
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """``diag(W @ diag(weights) @ W.T)``, computed from the factors with squared entries."""
+        """Return ``diag(W @ diag(weights) @ W.T)``, from the factors' squared entries."""
         if weights is not None:
             return _multiply([factor**2 for factor in self._factors], weights)
         return kron(Explicit(factor).squared_row_norms() for factor in self._factors)
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
-        """``diag(gram(weights))``, computed from the factors with squared entries."""
+        """Return ``diag(gram(weights))``, computed from the factors with squared entries."""
         given = np.ones(self.shape[0]) if weights is None else weights
         return _multiply([(factor**2).T for factor in self._factors], given)
 

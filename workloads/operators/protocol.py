@@ -57,26 +57,26 @@ class QueryOperator(ABC):
 
     @abstractmethod
     def apply(self, x: Array) -> Array:
-        """``W @ x`` for x of shape (d,) or (d, n)."""
+        """Return ``W @ x`` for x of shape (d,) or (d, n)."""
 
     @abstractmethod
     def apply_transposed(self, y: Array) -> Array:
-        """``W.T @ y`` for y of shape (m,) or (m, n)."""
+        """Return ``W.T @ y`` for y of shape (m,) or (m, n)."""
 
     @abstractmethod
     def gram(self, weights: Array | None = None) -> Array:
-        """``W.T @ diag(weights) @ W``, shape (d, d); the weights are 1 by default."""
+        """Return ``W.T @ diag(weights) @ W``, shape (d, d); the weights are 1 by default."""
 
     @abstractmethod
     def quadratic_forms(self, symmetric: Array) -> Array:
-        """``diag(W @ symmetric @ W.T)``, shape (m,), for a symmetric (d, d) matrix."""
+        """Return ``diag(W @ symmetric @ W.T)``, shape (m,), for a symmetric (d, d) matrix."""
 
     @abstractmethod
     def squared_row_norms(self, weights: Array | None = None) -> Array:
-        """``diag(W @ diag(weights) @ W.T)``, shape (m,); the weights are 1 by default."""
+        """Return ``diag(W @ diag(weights) @ W.T)``, shape (m,); the weights are 1 by default."""
 
     def squared_column_norms(self, weights: Array | None = None) -> Array:
-        """``diag(gram(weights))``, shape (d,); most operators compute no (d, d) matrix."""
+        """Return ``diag(gram(weights))``, shape (d,); most operators compute no (d, d) matrix."""
         return np.diagonal(self.gram(weights)).copy()
 
     @abstractmethod
@@ -128,12 +128,12 @@ def kron(arrays: Iterable[Array]) -> Array:
 
 
 def entry_count(matrix: Matrix) -> int:
-    """Number of entries that are not zero."""
+    """Return the number of entries that are not zero."""
     if scipy.sparse.issparse(matrix):
         return int(matrix.count_nonzero())
     return int(np.count_nonzero(matrix))
 
 
 def times(left: Turned, right: Array) -> Array:
-    """``left @ right`` as a dense array; products of two dense arrays use scipy's BLAS."""
+    """Return ``left @ right`` as a dense array; products of two dense arrays use scipy's BLAS."""
     return np.asarray(left @ right) if scipy.sparse.issparse(left) else product(left, right)

@@ -160,8 +160,8 @@ def _make_workload(table: Table, domain: Domain) -> Workload:
     counts = [math.prod(len(c.positions) for c in row.choices) for row in rows]
     if sum(counts) > MOST_QUERIES:
         raise WorkloadError(
-            f"{source}: {sum(counts):,} queries, '*' written out; expected at most "
-            f"{MOST_QUERIES:,}, the limit of workloads.queries.build.MOST_QUERIES: ask less, or "
+            f"{source}: {sum(counts):,} queries, one for every value of a '*'; expected at most "
+            f"{MOST_QUERIES:,}, the limit of workloads.queries.build.MOST_QUERIES: ask fewer, or "
             "use workload 'marginals' or 'kronecker'"
         )
     named: dict[str, RowQueries] = {}

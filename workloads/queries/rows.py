@@ -209,7 +209,7 @@ def _evaluate(domain: Domain, text: str) -> Array:
     names = domain.names
     for name in sorted(condition.names - set(names)):
         raise WorkloadError(
-            f"condition {text!r} uses {name!r}, not an attribute; {nearest(name, names)}"
+            f"condition {text!r} uses {name!r}, which is no attribute; {nearest(name, names)}"
         )
     used = [a for a in domain if a.name in condition.names]
     truth = [
@@ -246,7 +246,7 @@ def _read_coefficients(row: Row, domain: Domain, folder: Path | None) -> Array:
         )
     coefficients = values.astype(np.float64)
     if not np.all(np.isfinite(coefficients)) or not np.any(coefficients):
-        raise row.error("coefficients", "not all finite, or all 0; expected finite numbers")
+        raise row.error("coefficients", "expected finite numbers, not all of them 0")
     return coefficients.reshape(domain.sizes)
 
 

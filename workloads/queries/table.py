@@ -107,8 +107,8 @@ def read_table(path: str, *, names_files: bool) -> Table:
             if _AMBIGUOUS.fullmatch(text):
                 raise row.error(
                     column,
-                    f"{text!r} can mean {text.replace('.', '')} where semicolons separate cells; "
-                    f"write it without a point, or with another decimal: "
+                    f"{text!r} is ambiguous: where semicolons separate cells, it can mean "
+                    f"{text.replace('.', '')}; write it without a point, or with another decimal: "
                     f"{text.removesuffix('%')}0",
                 )
     return table

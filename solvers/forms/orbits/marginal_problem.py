@@ -1,16 +1,16 @@
 """Marginals with one target each: all cells are one orbit, and the dual's matrices are numbers.
 
 Relabelling the values of every attribute maps any cell to any other, and any query of a marginal T
-to any other of its N_T queries. The choices of contrasts are the subsets S of attributes that some
-marginal contains. For attributes with n_i values, P_S is the Kronecker product of I - J/n over the
+to any other of its N_T queries. Every subset S of the attributes of some marginal has a space of
+contrasts. For attributes with n_i values, P_S is the Kronecker product of I - J/n over the
 attributes in S and of J/n over the others (J all ones). It is a projection, whose rank w_S is the
 product of n_i - 1 over S. The queries of marginal T lie in the span of the P_S with S within T, so
 only the downward closure of the marginals matters, not the domain. Attributes that occur in exactly
 the same marginals are merged into one, whose values are all combinations of theirs; this leaves W
 unchanged. Attributes with one value or in no marginal are dropped.
 
-Queries depend on the contrasts of S through a single number. Let c_T be the target of marginal T,
-and
+A query's variance depends on each space of contrasts through a single number. Let c_T be the
+target of marginal T, and
 
     A_TS = (w_S / N_T)² / c_T   for S within T.
 
@@ -393,7 +393,7 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
 
     @cached_property
     def blocks(self) -> ScalarClasses:
-        """A with the classes into which its equivalent rows and columns are merged."""
+        """The matrix A, with its equivalent rows and columns merged into classes."""
         row_keys = np.column_stack([np.log(self.targets), self.log_copies])
         return collapse(self.matrix, row_keys, self.closure.log_ranks[:, None])
 

@@ -202,7 +202,7 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
 
     @cached_property
     def layout(self) -> Layout:
-        """The orbits of cells and of queries, over which errors are drawn."""
+        """The orbits of cells and of queries, which drawing errors needs."""
         return Layout(self.products, self.attributes)
 
     @cached_property

@@ -80,7 +80,7 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
     @property
     @abstractmethod
     def layout(self) -> Layout:
-        """The orbits over which errors are drawn."""
+        """The orbits of cells and of queries, which drawing errors needs."""
 
     @abstractmethod
     def optimum(

@@ -20,7 +20,7 @@ from workloads.operators import Array, Composed, Explicit, Stacked, dense
 def check_ordered(orbits: AnyOrbits) -> None:
     """Raise ObstacleError unless there are ordered cells, whose noise can be copied."""
     if not orbits.ordered_axes:
-        raise ObstacleError("its noise is on ordered cells, and no attribute is ordered")
+        raise ObstacleError("it needs an ordered attribute, and no attribute is ordered")
 
 
 def over_ordered_cells(orbits: ProductOrbits) -> Problem:

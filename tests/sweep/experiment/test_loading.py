@@ -104,7 +104,7 @@ MISTAKES = """
 7 claims[0].over | mechanism is never 'GM' | + claims: [{text: t, variable: gap, over: GM}]
 7 claims[0].group | no group is called 'range' | + claims: [{text: t, variable: gap, group: range}]
 7 claims[0] | expected 'variable' with 'least', 'most' or both | + claims: [{text: t}]
-7 claims[0] | least, 2, exceeds most, 1 | + claims: [{text: t, variable: gap, least: 2, most: 1}]
+7 claims[0] | 'least', 2, exceeds 'most', | + claims: [{text: t, variable: gap, least: 2, most: 1}]
 7 figures[0].x | there is no coordinate 'dd' | + figures: [{variable: gap, x: dd}]
 7 figures[0].log | should be 'x' or 'y' | + figures: [{variable: gap, x: d, log: z}]
 7 blocks[0].neighbours | expected 'add-remove', 'replace-one' | +     neighbours: replace

@@ -131,7 +131,7 @@ replicate=4 | --set replicate=4: no block takes 'replicate'; did you mean 'repli
 replicates=1,2 | --set replicates=1,2: expected one value
 d=0 | x.yaml, --set d=0, blocks[0].workload.d: workload 'prefix': d is 0
 mechanism=CAA | x.yaml, --set mechanism=CAA, blocks[0].mechanism[0].name: no mechanism is called
-mechanism=mine | one of your own is known only where it is given in Python or installed as a plug-in
+mechanism=mine | give one of your own in Python, or install it as a plug-in
 time_limit=-1 | x.yaml, --set time_limit=-1, time_limit: should be greater than or equal to 0
 """
 
