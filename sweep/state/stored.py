@@ -160,7 +160,8 @@ def load_stored(store: str | Path | Location) -> StoredExperiment:
             return load_stored(store)
         raise StoreError(
             f"store {str(opened.path)!r} holds {gone} cells that experiment {experiment.name!r} no "
-            f"longer has (it has {len(stored.cells)}): a file that it names has changed; restore "
-            "the file, or give another --store"
+            f"longer has (it has {len(stored.cells)}): a file that it names has changed, or a "
+            "mechanism or workload has options in this version that it did not have; restore the "
+            "file, let 'sweep run' solve the cells again, or give another --store"
         )
     return stored

@@ -133,7 +133,7 @@ def test_pure_noise_at_a_budget_spends_it_and_is_not_scaled():
 
 def test_measured_errors_have_no_noise_to_rescale():
     found = solvers.solve("DAWA", workloads.make("prefix", d=8), epsilon=0.5, draws=2)
-    with pytest.raises(NotApplicableError, match="known at one budget"):
+    with pytest.raises(NotApplicableError, match="holds at one budget"):
         found.at_budget(0.5, 0.0).noise  # noqa: B018
 
 

@@ -42,8 +42,10 @@ def test_storing_the_answers_of_something_unknown_is_refused():
 
 @pytest.mark.parametrize("name", sorted(PANEL))
 def test_answers_are_those_of_the_revision(name):
-    stored, (revision, compute) = STORED[name], PANEL[name]
+    revision, compute = PANEL[name]
     store = f"store its answers: 'python tests/solvers/answers.py {name!r}'"
+    assert name in STORED, store
+    stored = STORED[name]
     assert revision == stored["revision"], f"{name} has revision {revision}; {store}"
     changes = moved(stored["answers"], compute(), tolerance(name))
     assert not changes, f"raise the revision of {name} and {store}:\n" + "\n".join(changes)

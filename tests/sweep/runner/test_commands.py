@@ -253,7 +253,7 @@ def test_conditions_speak_of_everything_that_a_cell_has(swept, tmp_path):
     }
     with pytest.raises(SweepError, match="holds for no cell"):
         chosen("iterations > 0 or gap < -1")  # closed forms take none
-    with pytest.raises(SweepError, match="does not have one value for each cell"):
+    with pytest.raises(SweepError, match="has no value for each cell"):
         chosen("epsilon_at_targets < 1")
     with pytest.raises(SweepError, match="did you mean 'variance_ratio'"):
         chosen("variance_ration > 1")
