@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 Random = np.random.Generator
 Value = TypeVar("Value")
 
-SLOW = frozenset({"COA", "ESM", "GD", "LRM", "interior-point"})
+SLOW = frozenset({"COA", "ESM", "GD", "LRM", "interior-point", "published-SM-II"})
 """Slow mechanisms: they solve only a fifth of the small problems, with a time limit."""
 
 _SLOW_SECONDS = 1.0
