@@ -68,7 +68,7 @@ class Program(Generic[AnyPoint]):
 def multiplicative_step(
     x: Array, gradient: Array, groups: Array, *, relaxation: float = 1.0, floor: float = 1e-3
 ) -> Array:
-    """Weights after one step ``x <- x * gradient**relaxation``, with each group renormalised.
+    """Take one step ``x <- x * gradient**relaxation``, and renormalise each group.
 
     The smallest weight allowed in a group is ``floor`` divided by the group's size; smaller weights
     are raised to it. Apart from this minimum, the fixed points of this step are the optima of a

@@ -53,7 +53,7 @@ It is a tenth of the gap that the descent can reach, so that the bound does not 
 
 
 def _compute_cost(iterate: bases.FixedIterate) -> float:
-    """Δ² of the covariance when the targets are just met, in the units of the descent."""
+    """Return Δ² of the covariance when the targets are just met, in the units of the descent."""
     return float(iterate.profile.max() * iterate.ratios.max())
 
 

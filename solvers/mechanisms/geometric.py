@@ -99,7 +99,7 @@ class Geometric(Mechanism):
     spend: GraphOption[str | float | list[float]] = "even"
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """Independent noise of one scale.
+        """Return independent noise of one scale.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class Geometric(Mechanism):
         return Solution(self.name, problem, perturb(problem, distributions.Geometric(), self.on))
 
     def on_differences(self, differences: Differences) -> Solution:
-        """Noise that is calibrated to the sensitivity under replace-one neighbours."""
+        """Return noise that is calibrated to the sensitivity under replace-one neighbours."""
         return self.on_matrix(differences.problem)
 
     def on_graph(self, problem: GraphProblem) -> Solution:

@@ -35,11 +35,11 @@ class GM(Mechanism):
     flops_per_pair = 2e3
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """Independent noise of equal variance on every query."""
+        """Return independent noise of equal variance on every query."""
         return self.on_orbits(Unreduced.of(problem))
 
     def on_orbits(self, orbits: AnyOrbits) -> Solution:
-        """Independent noise of equal variance on every query of every orbit."""
+        """Return independent noise of equal variance on every query of every orbit."""
         noise = on_every_query(orbits, float(orbits.targets.min()) ** 0.5, _express)
         return Solution(self.name, orbits.problem, orbits.present(noise, noise.parts))
 
@@ -67,7 +67,7 @@ class SpectralGM(Mechanism):
     source = "the authors' code of PVLDB 14(10), section 7"
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """Independent noise of equal variance on every query and on every unused answer."""
+        """Return independent noise of equal variance on every query and on every unused answer."""
         queries, deviation = problem.workload.dense, float(problem.targets.min()) ** 0.5
         missing = np.linalg.norm(queries, 2) ** 2 - problem.workload.operator.squared_column_norms()
         unused = np.diag(np.sqrt(np.maximum(missing, 0.0)))

@@ -115,7 +115,7 @@ class Tree:
         return 1 + int(np.sum([np.repeat(*pair) for pair in pairs], axis=0).max())
 
     def variances(self, queries: Array) -> Array:
-        """Variance of every query, estimated by least squares from node counts with unit noise.
+        """Compute the variances of queries estimated by least squares from noisy node counts.
 
         Parameters
         ----------
@@ -228,7 +228,7 @@ def find_best_branching(problem: Problem) -> int:
     trees = [build_regular(d, branching) for branching in range(2, max(d, 2) + 1)]
 
     def costs(rows: Indices) -> Array:
-        """Δ² of each tree for some of the queries."""
+        """Return Δ² of each tree for some of the queries."""
         scaled = operator.rows(rows) / np.sqrt(targets[rows])[:, None]
         return np.array([tree.depth * tree.variances(scaled).max() for tree in trees])
 
@@ -274,7 +274,7 @@ class HM(Mechanism):
     branching: Branching | None = None
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """Noise on a tree over all cells, in their order."""
+        """Return noise on a tree over all cells, in their order."""
         d = problem.workload.d
         rule: str = self.branching if isinstance(self.branching, str) else "given"
         if self.branching == "published":

@@ -30,11 +30,11 @@ class IP(Mechanism):
     flops_per_pair = 2e3
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """Independent noise of equal variance on every cell."""
+        """Return independent noise of equal variance on every cell."""
         return self.on_orbits(Unreduced.of(problem))
 
     def on_orbits(self, orbits: AnyOrbits) -> Solution:
-        """Independent noise of equal variance on every cell of every orbit."""
+        """Return independent noise of equal variance on every cell of every orbit."""
         noise = on_every_cell(self.name, orbits, _express)
         return Solution(self.name, orbits.problem, orbits.present(noise, noise.parts))
 

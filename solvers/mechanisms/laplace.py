@@ -37,7 +37,7 @@ class Laplace(Mechanism):
     on: Place = "queries"
 
     def on_matrix(self, problem: Problem) -> Solution:
-        """Independent noise of one scale."""
+        """Return independent noise of one scale."""
         noise = perturb(problem, distributions.Laplace(), self.on)
         squared_scale = noise.source.variance / 2
         workload = problem.workload
@@ -55,7 +55,7 @@ class Laplace(Mechanism):
         return Solution(self.name, problem, noise, measures=measures)
 
     def on_differences(self, differences: Differences) -> Solution:
-        """Noise that is calibrated to the sensitivity under replace-one neighbours."""
+        """Return noise that is calibrated to the sensitivity under replace-one neighbours."""
         return self.on_matrix(differences.problem)
 
     def work(self, size: ProblemSize) -> Work:

@@ -90,7 +90,7 @@ def find_existence(graph: QueryGraph) -> tuple[tuple[float, float], ...]:
 
 
 def _bisect(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Two values of ε, at most 1e-7 apart, between which ``holds`` changes its truth value."""
+    """Find two values of ε, at most 1e-7 apart, between which ``holds`` changes."""
     at_low = holds(low)
     while high - low > _ACCURACY:
         middle = (low + high) / 2
@@ -182,7 +182,7 @@ class TightConstraints(Mechanism):
         return Solution(self.name, problem, noise, notes={"queries_composed": queries})
 
     def on_differences(self, differences: Differences) -> Solution:
-        """Noise that is calibrated to the sensitivity under replace-one neighbours."""
+        """Return noise that is calibrated to the sensitivity under replace-one neighbours."""
         return self.on_matrix(differences.problem)
 
     def on_graph(self, problem: GraphProblem) -> Solution:

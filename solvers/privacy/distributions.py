@@ -131,7 +131,7 @@ class TruncatedGeometric:
         return 0 if self._squared_error(eps, 0) > self._squared_error(eps, middle) else middle
 
     def variance(self, epsilon: ArrayLike) -> Array:
-        """Variance or expected squared error at the worst answer; n²/4 or n²/2 at ε = 0."""
+        """Return variance or expected squared error at the worst answer; n²/4 or n²/2 at ε = 0."""
         eps = np.asarray(epsilon, dtype=np.float64)
         middle = self.n // 2
         central = self._squared_error(eps, middle)

@@ -188,7 +188,7 @@ class SubsetNoise:
         )
 
     def with_cells_scaled(self, factors: Array) -> "SubsetNoise":
-        """Noise with the same errors for queries whose columns are multiplied by ``factors[0]``."""
+        """Return noise of the same errors for queries with columns times ``factors[0]``."""
         return SubsetNoise(
             self.query_variances,
             self.privacy_profile * np.square(factors),
@@ -333,7 +333,7 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         return self.inner(mechanism, result.best), 1, result
 
     def on_cells(self, mechanism: str) -> tuple[SubsetNoise]:
-        """Noise of unit variance on every cell; a query sums the noise of d / N_T cells.
+        """Return noise of unit variance on every cell; a query sums the noise of d / N_T cells.
 
         Raises
         ------
@@ -351,7 +351,7 @@ class SingleOrbit(Orbits[ScalarPoint, SubsetNoise]):
         return (SubsetNoise(np.exp(logs), np.ones(1), log_cells),)
 
     def on_queries(self, deviation: float) -> tuple[SubsetNoise]:
-        """Noise of standard deviation ``deviation`` on every query.
+        """Return noise of standard deviation ``deviation`` on every query.
 
         Every cell contributes to one query of each marginal.
         """

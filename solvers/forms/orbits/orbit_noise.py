@@ -310,7 +310,7 @@ def from_dual(
 def on_every_cell(
     mechanism: str, orbits: AnyOrbits, written_out: Callable[[OrbitsNoise], Coordinates]
 ) -> OrbitsNoise:
-    """Independent noise of equal variance on every cell, scaled so that the targets are just met.
+    """Put independent noise of equal variance on every cell, so that the targets are just met.
 
     Parameters
     ----------
@@ -325,7 +325,7 @@ def on_every_cell(
 def on_every_query(
     orbits: AnyOrbits, deviation: float, written_out: Callable[[OrbitsNoise], Coordinates]
 ) -> OrbitsNoise:
-    """Independent noise of standard deviation ``deviation`` on every query.
+    """Return independent noise of standard deviation ``deviation`` on every query.
 
     ``written_out`` is the function described in `on_every_cell`.
     """

@@ -354,7 +354,7 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         )
 
     def on_cells(self, mechanism: str) -> tuple[Factorisation, ...]:
-        """Noise of unit variance on every cell, on the contrasts of each part."""
+        """Return noise of unit variance on every cell, on the contrasts of each part."""
         noises = []
         for part in self.parts:
             shares = part.rank / self.cells[part.columns]
@@ -366,7 +366,7 @@ class ProductOrbits(Orbits[BlocksPoint, Factorisation]):
         return tuple(noises)
 
     def on_queries(self, deviation: float) -> tuple[Factorisation, ...]:
-        """Noise of standard deviation ``deviation`` on every query, on the contrasts of parts."""
+        """Return noise of this standard deviation on every query, on the contrasts of parts."""
         noises = []
         for part in self.parts:
             queries, operator = identity(part.rows.size), part.problem.workload.operator
@@ -443,12 +443,12 @@ class Unreduced(ProductOrbits):
         return self.of(Problem(divided, self.targets))
 
     def on_cells(self, mechanism: str) -> tuple[Factorisation]:
-        """Noise of unit variance on every cell; L has the structure of the queries."""
+        """Return noise of unit variance on every cell; L has the structure of the queries."""
         cells, queries = identity(self.problem.workload.d), self.problem.workload.operator
         return (Factorisation(queries, cells, InBasis(cells, queries, 1.0)),)
 
     def on_queries(self, deviation: float) -> tuple[Factorisation]:
-        """Noise of this standard deviation on every query; B has the structure of the queries."""
+        """Return noise of this deviation on every query; B has the structure of the queries."""
         queries, own = self.problem.workload.operator, identity(self.problem.workload.m)
         left, right = multiplied(own, deviation), multiplied(queries, 1 / deviation)
         return (Factorisation(left, right, InBasis(queries, own, deviation)),)
@@ -467,7 +467,7 @@ def _stack(operators: Sequence[tuple[QueryOperator, Array]]) -> QueryOperator:
 
 
 def _select(shape: Sequence[int], selection: Sequence[int]) -> Index:
-    """Flat indices of the selected entries of an array: along each axis, one entry or all."""
+    """List the flat indices of an array's selected entries: along each axis, one or all."""
     numbers = np.zeros(1, dtype=np.intp)
     for size, k in zip(shape, selection, strict=True):
         entries = np.arange(size) if k == INDICATORS else np.array([k])

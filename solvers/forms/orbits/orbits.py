@@ -135,11 +135,11 @@ class Orbits(Reduction, Generic[AnyPoint, PartNoise]):
 
     @abstractmethod
     def on_cells(self, mechanism: str) -> tuple[PartNoise, ...]:
-        """Noise of unit variance on every cell, on each part."""
+        """Return noise of unit variance on every cell, on each part."""
 
     @abstractmethod
     def on_queries(self, deviation: float) -> tuple[PartNoise, ...]:
-        """Noise of standard deviation ``deviation`` on every query, on each part."""
+        """Return noise of standard deviation ``deviation`` on every query, on each part."""
 
     @abstractmethod
     def spans(self, noises: Sequence[PartNoise]) -> Iterator[tuple[Span, Factorisation]]:
