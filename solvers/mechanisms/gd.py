@@ -50,6 +50,9 @@ _ASIDE = 1e-4
 
 It is a tenth of the gap that the descent can reach, so that the bound does not hide it.
 """
+_SHARPEST = 1e100
+"""Largest sharpness at which another level begins: soft maxima equal maxima from 1e20 on, and t
+times a ratio of variances, which may be 1e30, would overflow at 1e280."""
 
 
 def _compute_cost(iterate: bases.FixedIterate) -> float:
@@ -115,6 +118,8 @@ class GD(Iterative):
         settled, ended = False, False
         while not ended and (stop := stopping.spent(len(costs) - 1)) is None:
             if settled:  # the level has ended: Algorithm 1 raises the sharpness
+                if objective.t1 > _SHARPEST:
+                    break
                 objective = objective.sharpened(self.mu * objective.t1, self.mu * objective.t2)
             model = Model(objective, iterate)
             slope = -inner(model.gradient, model.gradient)
