@@ -51,8 +51,11 @@ _ASIDE = 1e-4
 It is a tenth of the gap that the descent can reach, so that the bound does not hide it.
 """
 _SHARPEST = 1e100
-"""Largest sharpness at which another level begins: soft maxima equal maxima from 1e20 on, and t
-times a ratio of variances, which may be 1e30, would overflow at 1e280."""
+"""Largest sharpness at which another level begins.
+
+From about 1e20 on, soft maxima equal maxima in double precision. Without this limit, a descent that
+does not converge raises t until its product with a ratio overflows.
+"""
 
 
 def _compute_cost(iterate: bases.FixedIterate) -> float:

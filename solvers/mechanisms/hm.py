@@ -197,7 +197,7 @@ _NEW_QUERIES = 8
 _BETTER = 1e-6
 """Relative improvement of Δ² below which the search for a better tree ends.
 
-A better tree by less is no use; the limit also ends the search where trees are equal.
+A tree that is better by less is of no use; the limit also ends the search where trees are equal.
 """
 
 
